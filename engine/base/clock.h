@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// All time comes through a Clock that is passed in, so that tests and the simulator own it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace ballast {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+/// A source of time. Implementations are safe to call from any thread.
+class Clock {
+  public:
+    virtual ~Clock() = default;
+    /// Monotonic time since an arbitrary start, for durations.
+    virtual Nanoseconds now() const = 0;
+    /// Seconds since 1970-01-01 UTC, for `created` fields and dates in templates.
+    virtual std::int64_t unix_seconds() const = 0;
+};
+
+/// The machine's clock.
+class SystemClock final : public Clock {
+  public:
+    Nanoseconds now() const override;
+    std::int64_t unix_seconds() const override;
+};
+
+}  // namespace ballast

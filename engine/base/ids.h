@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Identifiers that cross module borders.
+#pragma once
+
+#include <cstdint>
+
+namespace ballast {
+
+/// Index into a model's vocabulary; negative means "none".
+using TokenId = std::int32_t;
+
+/// A compute device; 0 is always the CPU.
+enum class DeviceId : std::int32_t { kCpu = 0 };
+
+/// Which arithmetic a token row meets: decided by its role, never by the width of the batch, so
+/// that neighbours cannot change a text. Prompt tokens are prefill, generated ones decode.
+enum class ArithmeticClass { kPrefill, kDecode };
+
+}  // namespace ballast

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// The engine thread: takes jobs, batches their tokens, runs the model, samples, and hands text to
+// each job's sink.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/base/result.h"
+#include "engine/base/thread.h"
+#include "engine/runtime/loaded_model.h"
+#include "engine/runtime/options.h"
+#include "engine/runtime/ports.h"
+
+namespace ballast::runtime {
+
+/// Owns the compute threads, the KV cache and the engine thread. Created, started and stopped by
+/// one thread; the model, source, observer and clock outlive it.
+class Engine {
+  public:
+    /// Checks the options and takes all memory. Errors: kInvalidRequest (an option), kOutOfMemory,
+    /// kUnsupported (instruction set).
+    static Result<std::unique_ptr<Engine>> create(const LoadedModel& model,
+                                                  const EngineOptions& options,
+                                                  JobSource& source,
+                                                  EngineObserver& observer,
+                                                  const Clock& clock);
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    void start();
+    /// Returns when the engine thread has ended. Jobs still running get kCancelled, at the latest
+    /// after one micro-batch. To drain first, close the source and wait for idle().
+    void stop();
+
+    /// Tokens one request may use, prompt and reply together.
+    int context() const;
+    /// Sequences that run at the same time.
+    int parallel() const;
+    /// Compute threads in use and the name of the kernels' instruction set.
+    int threads() const;
+    std::string isa() const;
+    /// No job is running. Any thread.
+    bool idle() const;
+    /// Not empty once the engine cannot go on, e.g. because the model file was cut while mapped:
+    /// every job then fails with this sentence. Any thread.
+    std::string failure() const;
+    /// Time on the clock of the last step or idle wait, for the watchdog. Any thread.
+    Nanoseconds last_progress() const;
+
+  private:
+    struct State;
+    explicit Engine(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace ballast::runtime
