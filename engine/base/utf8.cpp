@@ -10,7 +10,7 @@ namespace ballast {
 namespace {
 
 struct LeadByte {
-    int length = 0;             // of the whole character; 0: not a lead byte
+    int length = 0;  // of the whole character; 0: not a lead byte
     unsigned char second_low = 0x80;
     unsigned char second_high = 0xBF;
 };
