@@ -31,8 +31,6 @@ enum class ValueType : std::uint32_t {
     kFloat64 = 12,
 };
 
-// The smallest pair: a key of one byte (8 + 1), a type and a value of one byte.
-constexpr std::uint64_t kPairBytesMin = 8 + 1 + 4 + 1;
 // What a pair takes beside its key's and its value's bytes: a map node, with room for the heap.
 constexpr std::uint64_t kPairOverheadBytes = sizeof(std::pair<const std::string, Value>) + 64;
 
@@ -280,10 +278,6 @@ Result<std::uint64_t> check_alignment(const Cursor& cursor,
 }  // namespace
 
 Result<MetadataSection> parse_metadata(Cursor& cursor, std::uint64_t n_pairs) {
-    if (n_pairs > cursor.left() / kPairBytesMin) {
-        return cursor.corrupt(fmt::format(
-            "the header claims {} keys but the file has {} bytes left", n_pairs, cursor.left()));
-    }
     MetadataSection section;
     for (std::uint64_t i = 0; i < n_pairs; ++i) {
         const std::uint64_t start = cursor.offset();

@@ -46,6 +46,20 @@ Status check_version(const Cursor& cursor, std::uint32_t version) {
         fmt::format("it is GGUF version {}; versions 2 and 3 can be read", version));
 }
 
+// A key or tensor starts with the 8 bytes of its name's length, so a file has room for no more of
+// them than that. The loops allocate as they read; this only makes the message say what is wrong.
+Status check_counts(const Cursor& cursor, std::uint64_t n_tensors, std::uint64_t n_pairs) {
+    const std::uint64_t possible = cursor.left() / sizeof(std::uint64_t);
+    if (n_pairs > possible || n_tensors > possible) {
+        return cursor.corrupt(
+            fmt::format("the header claims {} keys and {} tensors but only {} bytes follow",
+                        n_pairs,
+                        n_tensors,
+                        cursor.left()));
+    }
+    return {};
+}
+
 }  // namespace
 
 std::string quoted(std::string_view name) {
@@ -68,7 +82,7 @@ Result<Contents> parse(std::span<const std::byte> bytes, const std::string& path
     BALLAST_TRY_STATUS(check_version(cursor, version));
     const std::uint64_t n_tensors = *cursor.take<std::uint64_t>();
     const std::uint64_t n_pairs = *cursor.take<std::uint64_t>();
-
+    BALLAST_TRY_STATUS(check_counts(cursor, n_tensors, n_pairs));
     BALLAST_TRY(MetadataSection section, parse_metadata(cursor, n_pairs));
     BALLAST_TRY(TensorIndex index, parse_tensors(cursor, n_tensors, section.alignment));
     return Contents{.version = version,
