@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -90,18 +91,28 @@ Status check_loopback(const std::string& host) {
     return {};
 }
 
-Status check_loopback_socket(int descriptor) {
+Result<std::string> host_of_socket(int descriptor) {
     Address address;
     address.length = sizeof address.storage;
     if (::getsockname(descriptor, address.generic(), &address.length) != 0) {
-        return fail(
-            ErrorCode::kIo,
-            fmt::format("The service manager's socket cannot be used: {}.", std::strerror(errno)));
+        return fail(ErrorCode::kIo,
+                    fmt::format("The socket's address is unknown: {}.", std::strerror(errno)));
     }
-    if (!is_loopback(address)) {
-        return refuse("the service manager's socket");
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const char* done = nullptr;
+    if (address.storage.ss_family == AF_INET) {
+        sockaddr_in v4{};
+        std::memcpy(&v4, &address.storage, sizeof v4);
+        done = ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    } else if (address.storage.ss_family == AF_INET6) {
+        sockaddr_in6 v6{};
+        std::memcpy(&v6, &address.storage, sizeof v6);
+        done = ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
     }
-    return {};
+    if (done == nullptr) {
+        return fail(ErrorCode::kUnsupported, "The service manager's socket is no internet socket.");
+    }
+    return std::string(text.data());
 }
 
 Status check_port_free(const std::string& host, int port) {

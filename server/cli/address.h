@@ -12,8 +12,8 @@ namespace ballast::cli {
 /// keys yet, so a wider address would let the whole network use the model. The error says so.
 Status check_loopback(const std::string& host);
 
-/// The same for the address a socket given by the service manager is bound to.
-Status check_loopback_socket(int descriptor);
+/// The IP address that a socket is bound to. Errors: it is no internet socket.
+Result<std::string> host_of_socket(int descriptor);
 
 /// Whether a TCP port of the host can be listened on now. The error names the address.
 Status check_port_free(const std::string& host, int port);
