@@ -44,8 +44,11 @@ class Server {
 
   private:
     struct State;
-    explicit Server(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
+
+  public:
+    /// For create() alone: nobody else can name a State.
+    explicit Server(std::unique_ptr<State> state);
 };
 
 }  // namespace ballast::http

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <boost/asio/awaitable.hpp>
@@ -50,14 +51,16 @@ class TokenStream : public std::enable_shared_from_this<TokenStream> {
     /// kCancelled with this error. Any thread.
     void cancel(Error error);
     bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+    ~TokenStream();
 
   private:
     class Choice;
+    struct Key {};
 
-    TokenStream(int n_choices, std::size_t bytes_max);
     void push(StreamEvent event);
     void cancel_locked(Error error);
     std::optional<StreamEvent> take_locked();
+    bool ready_locked() const;
     void wake_locked();
 
     const std::size_t bytes_max_;
@@ -68,6 +71,10 @@ class TokenStream : public std::enable_shared_from_this<TokenStream> {
     std::size_t bytes_ = 0;
     Error cancel_error_;
     std::function<void()> wake_;  // set while a coroutine waits
+
+  public:
+    /// For create() alone: nobody else can name a Key.
+    TokenStream(Key key, int n_choices, std::size_t bytes_max);
 };
 
 }  // namespace ballast::queue
