@@ -45,7 +45,7 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string message) {
 
 /// Passes an error up, with context before its message.
 inline tl::unexpected<Error> fail_with_context(const std::string& context, Error error) {
-    error.message = context + ": " + error.message;
+    error.message.insert(0, context + ": ");
     return tl::unexpected<Error>(std::move(error));
 }
 
