@@ -35,7 +35,10 @@ std::optional<Address> parse(const std::string& host, int port) {
     Address address;
     sockaddr_in v4{};
     sockaddr_in6 v6{};
-    const std::string literal = host == "localhost" ? "127.0.0.1" : host;
+    std::string literal = host == "localhost" ? "127.0.0.1" : host;
+    if (literal.starts_with('[') && literal.ends_with(']')) {
+        literal = literal.substr(1, literal.size() - 2);
+    }
     if (::inet_pton(AF_INET, literal.c_str(), &v4.sin_addr) == 1) {
         v4.sin_family = AF_INET;
         v4.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -142,7 +145,7 @@ Status check_port_free(const std::string& host, int port) {
 }
 
 std::string format_url(const std::string& host, int port) {
-    const bool is_v6 = host.find(':') != std::string::npos;
+    const bool is_v6 = host.find(':') != std::string::npos && !host.starts_with('[');
     return fmt::format("http://{}:{}", is_v6 ? "[" + host + "]" : host, port);
 }
 

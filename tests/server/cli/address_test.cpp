@@ -45,7 +45,8 @@ class Listening {
 };
 
 TEST(Loopback, MayBeListenedOn) {
-    for (const char* host : {"127.0.0.1", "127.1.2.3", "localhost", "::1", "::ffff:127.0.0.1"}) {
+    for (const char* host :
+         {"127.0.0.1", "127.1.2.3", "localhost", "::1", "[::1]", "::ffff:127.0.0.1"}) {
         EXPECT_TRUE(check_loopback(host)) << host;
     }
 }
@@ -86,6 +87,7 @@ TEST(HostOfSocket, IsTheAddressItIsBoundTo) {
 TEST(Url, PutsBracketsAroundSixthVersionAddresses) {
     EXPECT_EQ(format_url("127.0.0.1", 2255), "http://127.0.0.1:2255");
     EXPECT_EQ(format_url("::1", 80), "http://[::1]:80");
+    EXPECT_EQ(format_url("[::1]", 80), "http://[::1]:80");
 }
 
 }  // namespace

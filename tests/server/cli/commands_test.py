@@ -50,7 +50,8 @@ class Config(ProgramTest):
         return found
 
     def test_show_prints_each_value_and_its_source(self):
-        path = self.write(".config/ballast/ballast.toml", "[server]\nport = 1\n[queue]\ndepth = 2\n")
+        path = self.write(".config/ballast/ballast.toml",
+                          "[server]\nport = 1\n[queue]\ndepth = 2\n")
         values = self.values(settings={"BALLAST_SERVER_PORT": "3"})
         self.assertEqual(values["server.port"], ("3", "BALLAST_SERVER_PORT"))
         self.assertEqual(values["queue.depth"], ("2", f"{path}:4"))

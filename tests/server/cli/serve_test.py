@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`ballast serve`: how it starts, what it refuses, how it ends, and what it tells a service manager."""
+"""`ballast serve`: how it starts, what it refuses, how it ends, what it tells a service manager."""
 
 import contextlib
 import http.client
