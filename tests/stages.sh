@@ -59,8 +59,8 @@ check_refdata() {
         say "reference data: BALLAST_REFDATA_REQUIRED=1, but there is no $BALLAST_REFDATA"
         exit 1
     else
-        say "reference data: NONE at $BALLAST_REFDATA (set BALLAST_REFDATA=DIR). SKIPPED: its cases" \
-            "of tokenisers, templates, greedy ids, perplexity, tiny models and malformed files"
+        say "reference data: NONE at $BALLAST_REFDATA (set BALLAST_REFDATA=DIR). SKIPPED: its" \
+            "cases of tokenisers, templates, greedy ids, perplexity, tiny models, malformed files"
     fi
 }
 
