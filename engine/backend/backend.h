@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// One device that runs ops: its memory, a queue for copies, a queue for computation, and events
+// that order them. A GPU is a module that implements this; the CPU always does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "engine/backend/op.h"
+#include "engine/backend/step_context.h"
+#include "engine/base/ids.h"
+#include "engine/base/result.h"
+
+namespace ballast::backend {
+
+/// A piece of device memory; freed as a whole, because only a whole chunk goes back to the system.
+struct Chunk {
+    std::byte* data = nullptr;  // host address where the device's memory has one, else a handle
+    std::size_t size_bytes = 0;
+};
+
+/// A point in a queue. Events of one queue complete in order.
+enum class Event : std::uint64_t {};
+
+/// Sizes of the largest step, for memory that is taken up front.
+struct StepLimits {
+    int rows = 0;       // token rows
+    int outputs = 0;    // rows with logits
+    int blocks = 0;     // KV blocks of one sequence
+    std::size_t k = 0;  // longest weight row
+    int experts = 0;    // 0: the model has none
+    int experts_used = 0;
+    std::size_t width = 0;
+    std::size_t expert_ffn_width = 0;
+};
+
+/// Owned by the runtime, used by one thread at a time. After an error the device may be lost
+/// (kDeviceLost): its work is repeated on the CPU.
+class Backend {
+  public:
+    virtual ~Backend() = default;
+
+    virtual DeviceId device() const = 0;
+    /// For people: "cpu (avx512, 2 threads)".
+    virtual std::string name() const = 0;
+    /// Whether the op's kernels exist for weights of this type; what is not supported stays on the
+    /// CPU. Ops without a weight ignore the type.
+    virtual bool supports(const Op& op, quant::QuantType type) const = 0;
+
+    /// Takes the step's scratch memory; no later call takes any. kOutOfMemory.
+    virtual Status reserve(const StepLimits& limits) = 0;
+    /// Zero-filled memory. kOutOfMemory.
+    virtual Result<Chunk> allocate_chunk(std::size_t size_bytes) = 0;
+    /// Only after the last event that reads it.
+    virtual void free_chunk(Chunk chunk) = 0;
+
+    /// Copy queue.
+    virtual Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) = 0;
+    virtual Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) = 0;
+    /// Compute queue: the ops in order, each seeing the results of those before it.
+    virtual Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) = 0;
+
+    virtual bool done(Event event) const = 0;
+    /// Returns when the event has happened, with the error of its queue if it failed.
+    virtual Status wait(Event event) = 0;
+};
+
+}  // namespace ballast::backend

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+// The engine's loop: take jobs, build a batch, run it, sample, hand text on.
+#include "engine/runtime/engine.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/base/log.h"
+#include "engine/runtime/batch.h"
+#include "engine/runtime/compute.h"
+#include "engine/runtime/sequence.h"
+
+namespace ballast::runtime {
+
+namespace {
+
+constexpr int kParallelMax = 64;
+constexpr int kPrefillChunkMax = 4096;
+constexpr int kPrefillGrain = 64;
+// How long a prefill micro-batch may take: cancellation is noticed between two, and with others
+// decoding each one is a pause in their text.
+constexpr double kPrefillSecondsAlone = 1.0;
+constexpr double kPrefillSecondsShared = 0.25;
+constexpr Nanoseconds kIdleWait = std::chrono::milliseconds(500);
+
+double seconds(Nanoseconds duration) {
+    return std::chrono::duration<double>(duration).count();
+}
+
+Status check_options(const EngineOptions& options) {
+    if (options.parallel < 1 || options.parallel > kParallelMax) {
+        return fail(
+            ErrorCode::kInvalidRequest,
+            fmt::format(
+                "parallel is {}, but must be between 1 and {}", options.parallel, kParallelMax));
+    }
+    if (options.prefill_chunk < kPrefillGrain || options.prefill_chunk > kPrefillChunkMax ||
+        options.prefill_chunk % kPrefillGrain != 0) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("prefill_chunk is {}, but must be a multiple of {} up to {}",
+                                options.prefill_chunk,
+                                kPrefillGrain,
+                                kPrefillChunkMax));
+    }
+    return {};
+}
+
+std::vector<TokenId> end_ids_of(const tokenizer::Tokenizer& tokenizer) {
+    std::vector<TokenId> ids;
+    for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
+        if (tokenizer.is_end_of_generation(id)) {
+            ids.push_back(id);
+        }
+    }
+    return ids;
+}
+
+}  // namespace
+
+struct Engine::State {
+    State(const LoadedModel& loaded,
+          const EngineOptions& wanted,
+          JobSource& jobs,
+          EngineObserver& hears,
+          const Clock& time)
+        : model(loaded), options(wanted), source(jobs), observer(hears), clock(time) {}
+
+    void loop(StopToken stop);
+    void take_jobs();
+    void start_job(std::shared_ptr<Job> job);
+    void drop_cancelled();
+    Status step();
+    void sample_members();
+    void retire(std::size_t index, const char* outcome);
+    void fail_all(const Error& error);
+    int prefill_budget() const;
+    void note_prefill_pace(int n_tokens, Nanoseconds duration);
+    void report_load();
+
+    const LoadedModel& model;
+    EngineOptions options;
+    JobSource& source;
+    EngineObserver& observer;
+    const Clock& clock;
+    int context = 0;
+    std::vector<TokenId> end_ids;
+    std::unique_ptr<Compute> compute;
+    std::unique_ptr<Batch> batch;
+    std::vector<std::unique_ptr<Sequence>> running;  // oldest first
+    double prefill_pace = 0.0;  // tokens a second, 0 before the first micro-batch
+
+    std::atomic<bool> idle{true};
+    std::atomic<std::int64_t> progress_ns{0};
+    mutable std::mutex failure_mutex;
+    std::string failure;
+
+    Thread thread;  // last: ends before what it uses
+};
+
+Result<std::unique_ptr<Engine>> Engine::create(const LoadedModel& model,
+                                               const EngineOptions& options,
+                                               JobSource& source,
+                                               EngineObserver& observer,
+                                               const Clock& clock) {
+    BALLAST_TRY_STATUS(check_options(options));
+    auto state = std::make_unique<State>(model, options, source, observer, clock);
+    BALLAST_TRY(state->context, context_tokens(*model.model, options));
+    const int rows = options.parallel + options.prefill_chunk;
+    BALLAST_TRY(state->compute,
+                Compute::create(*model.model,
+                                options,
+                                {.sequences = options.parallel,
+                                 .context = state->context,
+                                 .rows = rows,
+                                 .outputs = options.parallel}));
+    state->batch = std::make_unique<Batch>(rows, options.parallel);
+    state->running.reserve(static_cast<std::size_t>(options.parallel));
+    state->end_ids = end_ids_of(*model.tokenizer);
+    return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::~Engine() {
+    stop();
+}
+
+void Engine::start() {
+    state_->progress_ns.store(state_->clock.now().count());
+    state_->thread.start("engine", [state = state_.get()](StopToken stop) { state->loop(stop); });
+}
+
+void Engine::stop() {
+    state_->thread.stop();
+}
+
+int Engine::context() const {
+    return state_->context;
+}
+int Engine::parallel() const {
+    return state_->options.parallel;
+}
+int Engine::threads() const {
+    return state_->compute->pool().size();
+}
+std::string Engine::isa() const {
+    return isa_name(state_->compute->kernels().isa);
+}
+bool Engine::idle() const {
+    return state_->idle.load();
+}
+Nanoseconds Engine::last_progress() const {
+    return Nanoseconds(state_->progress_ns.load());
+}
+
+std::string Engine::failure() const {
+    const std::lock_guard lock(state_->failure_mutex);
+    return state_->failure;
+}
+
+void Engine::State::loop(StopToken stop) {
+    while (!stop.stop_requested()) {
+        progress_ns.store(clock.now().count());
+        take_jobs();
+        drop_cancelled();
+        if (running.empty()) {
+            idle.store(true);
+            report_load();
+            if (source.closed()) {
+                break;
+            }
+            source.wait(kIdleWait);
+            continue;
+        }
+        if (Status status = step(); !status) {
+            log_error("a step failed: {}", status.error().message);
+            fail_all(status.error());
+        }
+    }
+    fail_all({ErrorCode::kCancelled, "the server is stopping"});
+    while (auto job = source.try_take()) {
+        job->sink->on_error({ErrorCode::kCancelled, "the server is stopping"});
+    }
+    idle.store(true);
+}
+
+void Engine::State::take_jobs() {
+    while (static_cast<int>(running.size()) < options.parallel) {
+        std::shared_ptr<Job> job = source.try_take();
+        if (job == nullptr) {
+            return;
+        }
+        idle.store(false);
+        if (!job->sink->cancelled()) {
+            start_job(std::move(job));
+        }
+    }
+}
+
+void Engine::State::start_job(std::shared_ptr<Job> job) {
+    if (model.reader->file().failed()) {
+        job->sink->on_error({ErrorCode::kInternal,
+                             fmt::format("the model file {} could not be read any more",
+                                         model.reader->file().path())});
+        return;
+    }
+    const auto tokens = static_cast<std::int64_t>(job->prompt.size()) + job->max_tokens;
+    const bool known = std::all_of(job->prompt.begin(), job->prompt.end(), [&](TokenId id) {
+        return id >= 0 && id < model.tokenizer->vocabulary_size();
+    });
+    if (job->prompt.empty() || job->max_tokens < 0 || tokens > context || !known) {
+        job->sink->on_error(
+            {ErrorCode::kInvalidRequest,
+             fmt::format("a job of {} prompt tokens and {} new ones does not fit the context of {}",
+                         job->prompt.size(),
+                         job->max_tokens,
+                         context)});
+        return;
+    }
+    const Nanoseconds now = clock.now();
+    observer.on_job_started(now - job->created);
+    job->sink->on_start();
+    if (job->max_tokens == 0) {
+        const JobStats stats{.prompt_tokens = static_cast<int>(job->prompt.size()),
+                             .queued = now - job->created};
+        job->sink->on_finish(FinishReason::kLength, stats);
+        observer.on_job_ended("length", stats);
+        return;
+    }
+    running.push_back(std::make_unique<Sequence>(std::move(job),
+                                                 *model.tokenizer,
+                                                 compute->blocks(),
+                                                 compute->blocks_per_sequence(),
+                                                 end_ids,
+                                                 now));
+}
+
+void Engine::State::drop_cancelled() {
+    for (std::size_t i = running.size(); i > 0; --i) {
+        if (running[i - 1]->cancelled()) {
+            retire(i - 1, "cancelled");
+        }
+    }
+}
+
+void Engine::State::retire(std::size_t index, const char* outcome) {
+    observer.on_job_ended(outcome, running[index]->stats());
+    running.erase(running.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void Engine::State::fail_all(const Error& error) {
+    while (!running.empty()) {
+        running.back()->fail_with(error);
+        retire(running.size() - 1, error.code == ErrorCode::kCancelled ? "cancelled" : "error");
+    }
+}
+
+int Engine::State::prefill_budget() const {
+    const bool shared = std::any_of(
+        running.begin(), running.end(), [](const auto& sequence) { return sequence->decoding(); });
+    if (prefill_pace <= 0.0) {
+        return kPrefillGrain;
+    }
+    const double wanted = prefill_pace * (shared ? kPrefillSecondsShared : kPrefillSecondsAlone);
+    const int grains = static_cast<int>(std::min(wanted / kPrefillGrain, 1e6));
+    return std::clamp(grains * kPrefillGrain, kPrefillGrain, options.prefill_chunk);
+}
+
+void Engine::State::note_prefill_pace(int n_tokens, Nanoseconds duration) {
+    // Only steps that are mostly prefill say something about its pace.
+    if (n_tokens >= kPrefillGrain && duration.count() > 0) {
+        prefill_pace = n_tokens / seconds(duration);
+    }
+}
+
+Status Engine::State::step() {
+    report_load();
+    BALLAST_TRY_STATUS(batch->build(running, prefill_budget()));
+    const Nanoseconds begin = clock.now();
+    BALLAST_TRY_STATUS(compute->executor().run(batch->input()));
+    const Nanoseconds duration = clock.now() - begin;
+    if (model.reader->file().failed()) {
+        const std::string message = fmt::format(
+            "the model file {} was cut or could not be read while in use; start the server again "
+            "with a whole file",
+            model.reader->file().path());
+        const std::lock_guard lock(failure_mutex);
+        failure = message;
+        return fail(ErrorCode::kInternal, message);
+    }
+    observer.on_step(batch->n_prefill(), batch->n_decode(), duration);
+    note_prefill_pace(batch->n_prefill(), duration);
+    sample_members();
+    return {};
+}
+
+void Engine::State::sample_members() {
+    const Nanoseconds now = clock.now();
+    for (const Batch::Member& member : batch->members()) {
+        Sequence& sequence = *member.sequence;
+        sequence.advance(member.n_tokens);
+        if (member.output < 0) {
+            continue;
+        }
+        const bool first = sequence.stats().completion_tokens == 0;
+        const Nanoseconds last = sequence.last_token_time();
+        const Result<bool> ended = sequence.accept(compute->executor().logits(member.output), now);
+        if (first) {
+            observer.on_first_token(now - sequence.job().created);
+        } else {
+            observer.on_inter_token(now - last);
+        }
+        if (ended && !*ended) {
+            continue;
+        }
+        const char* outcome = "error";
+        if (ended) {
+            outcome = sequence.reason() == FinishReason::kStop ? "stop" : "length";
+        } else {
+            sequence.fail_with(ended.error());
+        }
+        const auto found = std::find_if(running.begin(), running.end(), [&](const auto& candidate) {
+            return candidate.get() == &sequence;
+        });
+        retire(static_cast<std::size_t>(found - running.begin()), outcome);
+    }
+}
+
+void Engine::State::report_load() {
+    observer.on_load(
+        static_cast<int>(running.size()), compute->blocks().n_used(), compute->blocks().n_blocks());
+}
+
+}  // namespace ballast::runtime

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// Sampling, decoding to text, stop strings and the end of a reply.
+#include "engine/runtime/sequence.h"
+
+#include <utility>
+
+namespace ballast::runtime {
+
+Sequence::Sequence(std::shared_ptr<Job> job,
+                   const tokenizer::Tokenizer& tokenizer,
+                   cache::BlockPool& blocks,
+                   int blocks_max,
+                   std::span<const TokenId> end_ids,
+                   Nanoseconds now)
+    : job_(std::move(job)),
+      tokenizer_(tokenizer),
+      table_(blocks, blocks_max),
+      sampler_(sampling_options(end_ids), tokenizer.vocabulary_size()),
+      decoder_(tokenizer),
+      stop_(job_->stop),
+      started_(now) {
+    sampler_.observe_prompt(job_->prompt);
+    stats_.prompt_tokens = static_cast<int>(job_->prompt.size());
+    stats_.queued = now - job_->created;
+}
+
+sampling::SamplingOptions Sequence::sampling_options(std::span<const TokenId> end_ids) const {
+    sampling::SamplingOptions options = job_->sampling;
+    if (job_->ignore_eos) {
+        options.banned.insert(options.banned.end(), end_ids.begin(), end_ids.end());
+    }
+    return options;
+}
+
+std::span<const TokenId> Sequence::next_tokens(int n) const {
+    if (decoding()) {
+        return {&last_token_id_, 1};
+    }
+    return std::span<const TokenId>(job_->prompt)
+        .subspan(static_cast<std::size_t>(position_), static_cast<std::size_t>(n));
+}
+
+void Sequence::note_time(Nanoseconds now) {
+    if (stats_.completion_tokens == 0) {
+        first_token_ = now;
+        stats_.prefill = now - started_;
+    }
+    last_token_ = now;
+    stats_.decode = now - first_token_;
+    ++stats_.completion_tokens;
+}
+
+TokenLogprobs Sequence::describe(const sampling::Sample& sample) const {
+    TokenLogprobs result;
+    result.chosen = {.id = sample.id,
+                     .bytes = tokenizer_.token_bytes(sample.id, true),
+                     .logprob = sample.logprob};
+    for (const sampling::TokenLogprob& entry : sample.top_logprobs) {
+        result.top.push_back({.id = entry.id,
+                              .bytes = tokenizer_.token_bytes(entry.id, true),
+                              .logprob = entry.logprob});
+    }
+    return result;
+}
+
+Result<bool> Sequence::accept(std::span<float> logits, Nanoseconds now) {
+    BALLAST_TRY(const sampling::Sample sample, sampler_.sample(logits));
+    note_time(now);
+    last_token_id_ = sample.id;
+    if (tokenizer_.is_end_of_generation(sample.id)) {
+        emit(stop_.push(decoder_.finish()).text + stop_.finish());
+        finish(FinishReason::kStop);
+        return true;
+    }
+    ++pending_.n_tokens;
+    if (job_->sampling.top_logprobs >= 0) {
+        pending_.logprobs.push_back(describe(sample));
+    }
+    sampling::StopMatcher::Output output = stop_.push(decoder_.push(sample.id));
+    if (output.stopped) {
+        emit(std::move(output.text));
+        finish(FinishReason::kStop);
+        return true;
+    }
+    if (stats_.completion_tokens >= job_->max_tokens) {
+        const sampling::StopMatcher::Output rest = stop_.push(decoder_.finish());
+        emit(output.text + rest.text + (rest.stopped ? "" : stop_.finish()));
+        finish(rest.stopped ? FinishReason::kStop : FinishReason::kLength);
+        return true;
+    }
+    if (!output.text.empty()) {
+        emit(std::move(output.text));
+    }
+    return false;
+}
+
+void Sequence::emit(std::string text) {
+    pending_.text = std::move(text);
+    if (!pending_.text.empty() || pending_.n_tokens > 0) {
+        job_->sink->on_text(std::exchange(pending_, {}));
+    }
+}
+
+void Sequence::finish(FinishReason reason) {
+    reason_ = reason;
+    job_->sink->on_finish(reason, stats_);
+}
+
+void Sequence::fail_with(Error error) {
+    job_->sink->on_error(std::move(error));
+}
+
+}  // namespace ballast::runtime

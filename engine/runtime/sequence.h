@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// One job while it runs: its tokens, KV blocks, sampler, and the text on its way to the sink.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/cache/block_pool.h"
+#include "engine/runtime/ports.h"
+#include "engine/sampling/sampler.h"
+#include "engine/sampling/stop_matcher.h"
+#include "engine/tokenizer/stream_decoder.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace ballast::runtime {
+
+/// Engine thread. First the prompt is fed in chunks, then one token at a time.
+class Sequence {
+  public:
+    /// end_ids: the tokens that end a reply, which ignore_eos bans.
+    Sequence(std::shared_ptr<Job> job,
+             const tokenizer::Tokenizer& tokenizer,
+             cache::BlockPool& blocks,
+             int blocks_max,
+             std::span<const TokenId> end_ids,
+             Nanoseconds now);
+
+    Job& job() { return *job_; }
+    cache::BlockTable& table() { return table_; }
+    /// Tokens whose keys and values are in the cache.
+    std::int64_t position() const { return position_; }
+    int prompt_left() const {
+        return static_cast<int>(job_->prompt.size()) - static_cast<int>(position_);
+    }
+    bool decoding() const { return prompt_left() <= 0; }
+    /// The next tokens to feed: a chunk of the prompt, or the last sampled token.
+    std::span<const TokenId> next_tokens(int n) const;
+    void advance(int n_tokens) { position_ += n_tokens; }
+
+    /// Samples from the logits after the last fed token and passes the text on. True when the reply
+    /// has ended: the sink has been told then. Errors: the sink is told by the caller.
+    Result<bool> accept(std::span<float> logits, Nanoseconds now);
+    /// Ends the job with an error.
+    void fail_with(Error error);
+
+    bool cancelled() const { return job_->sink->cancelled(); }
+    const JobStats& stats() const { return stats_; }
+    Nanoseconds last_token_time() const { return last_token_; }
+    FinishReason reason() const { return reason_; }
+
+  private:
+    sampling::SamplingOptions sampling_options(std::span<const TokenId> end_ids) const;
+    void note_time(Nanoseconds now);
+    TokenLogprobs describe(const sampling::Sample& sample) const;
+    void emit(std::string text);
+    void finish(FinishReason reason);
+
+    std::shared_ptr<Job> job_;
+    const tokenizer::Tokenizer& tokenizer_;
+    cache::BlockTable table_;
+    sampling::Sampler sampler_;
+    tokenizer::StreamDecoder decoder_;
+    sampling::StopMatcher stop_;
+    std::int64_t position_ = 0;
+    TokenId last_token_id_ = -1;
+    TextDelta pending_;  // tokens whose text is held back
+    JobStats stats_;
+    FinishReason reason_ = FinishReason::kStop;
+    Nanoseconds started_{0};
+    Nanoseconds first_token_{0};
+    Nanoseconds last_token_{0};
+};
+
+}  // namespace ballast::runtime

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// The compression function of FIPS 180-4, section 6.2.2, in its order.
+#include "tests/support/sha256.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace ballast::test {
+
+namespace {
+
+constexpr std::array<std::uint32_t, 64> kRound = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+std::uint32_t big_endian(const std::byte* from) {
+    std::uint32_t word = 0;
+    for (int i = 0; i < 4; ++i) {
+        word = (word << 8) | static_cast<std::uint32_t>(from[i]);
+    }
+    return word;
+}
+
+void compress(std::array<std::uint32_t, 8>& state, const std::byte* block) {
+    std::array<std::uint32_t, 64> w;
+    for (std::size_t t = 0; t < 16; ++t) {
+        w[t] = big_endian(block + 4 * t);
+    }
+    for (std::size_t t = 16; t < 64; ++t) {
+        const std::uint32_t a = w[t - 15];
+        const std::uint32_t b = w[t - 2];
+        w[t] = w[t - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) + w[t - 7] +
+               (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10));
+    }
+    auto [a, b, c, d, e, f, g, h] = state;
+    for (std::size_t t = 0; t < 64; ++t) {
+        const std::uint32_t t1 = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
+                                 ((e & f) ^ (~e & g)) + kRound[t] + w[t];
+        const std::uint32_t t2 =
+            (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        h = g;
+        g = f;
+        f = e;
+        e = d + t1;
+        d = c;
+        c = b;
+        b = a;
+        a = t1 + t2;
+    }
+    const std::array<std::uint32_t, 8> added = {a, b, c, d, e, f, g, h};
+    for (std::size_t i = 0; i < 8; ++i) {
+        state[i] += added[i];
+    }
+}
+
+}  // namespace
+
+std::string sha256(std::span<const std::byte> bytes) {
+    std::array<std::uint32_t, 8> state = {0x6a09e667,
+                                          0xbb67ae85,
+                                          0x3c6ef372,
+                                          0xa54ff53a,
+                                          0x510e527f,
+                                          0x9b05688c,
+                                          0x1f83d9ab,
+                                          0x5be0cd19};
+    std::size_t done = 0;
+    for (; bytes.size() - done >= 64; done += 64) {
+        compress(state, bytes.data() + done);
+    }
+    // The rest, a one bit, zeros, and the length in bits as a 64-bit big-endian number.
+    std::vector<std::byte> tail(bytes.begin() + static_cast<std::ptrdiff_t>(done), bytes.end());
+    tail.push_back(std::byte{0x80});
+    while (tail.size() % 64 != 56) {
+        tail.push_back(std::byte{0});
+    }
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        tail.push_back(static_cast<std::byte>((std::uint64_t{bytes.size()} * 8) >> shift));
+    }
+    for (std::size_t at = 0; at < tail.size(); at += 64) {
+        compress(state, tail.data() + at);
+    }
+    std::string digest;
+    for (const std::uint32_t word : state) {
+        digest += fmt::format("{:08x}", word);
+    }
+    return digest;
+}
+
+}  // namespace ballast::test
