@@ -201,6 +201,7 @@ class Banned(TidyTest):
 class Header(TidyTest):
     def test_accepts_the_right_beginnings(self):
         self.expect(tidy.check_header, {"a.h": source("#pragma once"), "a.cpp": source(),
+                                        "a_test.cpp": HEAD.split("\n")[0] + "\n#include <x>\n",
                                         "run": "#!/bin/sh\n# SPDX-License-Identifier: MIT\n",
                                         "a.py": "# SPDX-License-Identifier: MIT\n"})
 
