@@ -40,6 +40,6 @@ for sanitizer in asan tsan; do
 done
 stage build-fuzz configure_and_build fuzz && stage fuzz fuzz
 say "test-ci: begins"
-ctest --test-dir build/ci --no-tests=error --output-on-failure -j "$jobs" --timeout 7200 </dev/null ||
+ctest --test-dir build/ci --no-tests=error --output-on-failure -j "$jobs" </dev/null ||
     failed_stages+=(test-ci)
 finish
