@@ -12,15 +12,15 @@ export BALLAST_NIGHTLY=1
 
 fuzz() {
     local target name found=0
-    for target in $(find build/fuzz/tests -type f -name '*_fuzz' -perm -u+x | sort); do
-        name=$(basename "$target" _fuzz)
+    for target in build/fuzz/tests/fuzz/fuzz_*; do
+        if ! [ -f "$target" ] || ! [ -x "$target" ]; then continue; fi
+        name=${target##*/fuzz_}
         found=1
-        mkdir -p "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
-        # New inputs go to the first folder; a crash is kept beside the build.
+        mkdir -p "build/found/$name"
+        # New inputs go to the first folder; one that fails is kept beside it.
         "$target" -max_total_time="${BALLAST_FUZZ_SECONDS:-600}" -timeout=10 -rss_limit_mb=2048 \
-            -artifact_prefix="build/fuzz/crash-$name-" -print_final_stats=1 \
-            "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name" || return 1
-        rmdir --ignore-fail-on-non-empty "tests/fuzz/corpus/$name"
+            -artifact_prefix="build/found/failing-$name-" -print_final_stats=1 \
+            "build/found/$name" "tests/fuzz/corpus/$name" || return 1
     done
     [ $found = 1 ] || { echo "no fuzz target was built" && return 1; }
 }
@@ -38,7 +38,7 @@ for sanitizer in asan tsan; do
         stage "test-$sanitizer" ctest --test-dir build/$sanitizer -L 'unit|fuzz_replay' \
             --no-tests=error --output-on-failure -j "$jobs"
 done
-stage build-fuzz configure_and_build fuzz && stage fuzz fuzz
+stage build-fuzz configure_and_build fuzz --target fuzz_targets && stage fuzz fuzz
 say "test-ci: begins"
 ctest --test-dir build/ci --no-tests=error --output-on-failure -j "$jobs" </dev/null ||
     failed_stages+=(test-ci)

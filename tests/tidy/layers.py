@@ -53,7 +53,7 @@ def forbidden_edge(folder, target):
     return None
 
 
-_ASIO = [r"server/http/", r"server/[^/]+$", r"server/queue/token_stream\.cpp$"]
+_ASIO = [r"server/http/", r"server/[^/]+$", r"server/queue/token_stream\."]
 _JSON = [r"server/api/", r"server/cli/", r"engine/chat/", r"engine/sampling/json_schema\.",
          r"scheduler/profile/profile_store\.", r"scheduler/sim/trace\."]
 
@@ -84,7 +84,7 @@ SYSTEM_HEADERS = {
     "arpa/inet.h", "cpuid.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "netdb.h",
     "netinet/in.h", "poll.h", "pthread.h", "sched.h", "signal.h", "sys/auxv.h", "sys/eventfd.h",
     "sys/mman.h", "sys/prctl.h", "sys/resource.h", "sys/socket.h", "sys/stat.h", "sys/syscall.h",
-    "sys/sysctl.h", "sys/types.h", "sys/uio.h", "sys/un.h", "sys/utsname.h", "sys/wait.h",
+    "sys/sysctl.h", "sys/time.h", "sys/types.h", "sys/uio.h", "sys/un.h", "sys/utsname.h", "sys/wait.h",
     "time.h", "ucontext.h", "unistd.h",
 }
 

@@ -176,7 +176,7 @@ def check_header(tree):
             if lines[0] != "// SPDX-License-Identifier: MIT":
                 yield path, 1, "the first line is not // SPDX-License-Identifier: MIT"
             # A test's name and its first include say it already.
-            if not lines[1].startswith("// ") and not path.endswith("_test.cpp"):
+            if not lines[1].startswith("// ") and not path.startswith("tests/"):
                 yield path, 2, "the second line does not say what the file does"
             if path.endswith((".h", ".cuh")) and "\n#pragma once\n" not in text:
                 yield path, 1, "no #pragma once"
@@ -260,7 +260,8 @@ def check_dead(tree):
         folder = os.path.dirname(path)
         while folder and os.path.join(folder, "CMakeLists.txt") not in tree:
             folder = os.path.dirname(folder)
-        build = tree.get(os.path.join(folder, "CMakeLists.txt"), "")
+        build = "".join(text for name, text in tree.items() if os.path.dirname(name) == folder
+                        and (name.endswith("CMakeLists.txt") or name.endswith(".cmake")))
         name = re.escape(os.path.relpath(path, folder or "."))
         if not re.search(rf"(?<![\w/.]){name}(?![\w.])|GLOB[^)]*\*\.cpp", build):
             yield path, 1, "no CMakeLists.txt builds this file"

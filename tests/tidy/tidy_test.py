@@ -201,7 +201,7 @@ class Banned(TidyTest):
 class Header(TidyTest):
     def test_accepts_the_right_beginnings(self):
         self.expect(tidy.check_header, {"a.h": source("#pragma once"), "a.cpp": source(),
-                                        "a_test.cpp": HEAD.split("\n")[0] + "\n#include <x>\n",
+                                        "tests/a.cpp": HEAD.split("\n")[0] + "\n#include <x>\n",
                                         "run": "#!/bin/sh\n# SPDX-License-Identifier: MIT\n",
                                         "a.py": "# SPDX-License-Identifier: MIT\n"})
 
@@ -297,6 +297,7 @@ class Dead(TidyTest):
     def test_accepts_a_name_a_path_and_a_glob(self):
         self.expect(tidy.check_dead, {"a/CMakeLists.txt": "f(a SOURCES b.cpp c/d.cpp)\n",
                                       "a/b.cpp": "", "a/c/d.cpp": "",
+                                      "a/more.cmake": "add_executable(e e.cpp)\n", "a/e.cpp": "",
                                       "s/CMakeLists.txt": "file(GLOB x CONFIGURE_DEPENDS *.cpp)\n",
                                       "s/x.cpp": ""})
 
