@@ -48,7 +48,7 @@ Result<float> to_f32(std::string_view key, const Value& value) {
     if (wide == nullptr) {
         return not_a(key, "a floating-point number");
     }
-    constexpr double kMax = std::numeric_limits<float>::max();
+    constexpr auto kMax = static_cast<double>(std::numeric_limits<float>::max());
     if (std::isfinite(*wide) && std::fabs(*wide) > kMax) {
         return fail(ErrorCode::kCorruptFile,
                     fmt::format("the key {} is {}, too large for a float32", key, *wide));

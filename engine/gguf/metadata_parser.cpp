@@ -97,7 +97,7 @@ Status check_count(Cursor& cursor,
 
 // A double that no float can hold becomes an infinity, which whoever uses the value refuses.
 float narrow(double value) {
-    constexpr double kMax = std::numeric_limits<float>::max();
+    constexpr auto kMax = static_cast<double>(std::numeric_limits<float>::max());
     if (std::fabs(value) > kMax) {
         return std::copysign(std::numeric_limits<float>::infinity(), value < 0 ? -1.0F : 1.0F);
     }
