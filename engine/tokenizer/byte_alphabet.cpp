@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Makes the two tables of the alphabet and applies them character by character.
 #include "engine/tokenizer/byte_alphabet.h"
 
 #include "engine/base/utf8.h"

@@ -11,8 +11,6 @@ namespace ballast::tokenizer {
 
 namespace {
 
-using Patterns = std::span<const std::string_view>;
-
 // GPT-2's: contractions, words with one space before, numbers, other signs, white space. The last
 // white space before a word is left over and joins the word. The final `|\s+` of the original is
 // missing because what no pattern takes is a fragment anyway.
@@ -112,6 +110,9 @@ constexpr std::array kBloom = {
 #undef BALLAST_SMALLS
 #undef BALLAST_CASED_WORDS
 
+constexpr PretokenizerRule kLlama3WithBos = {
+    .patterns = kLlama3, .whole_words_first = true, .adds_bos = true};
+
 struct NamedRule {
     std::string_view name;
     PretokenizerRule rule;
@@ -140,14 +141,14 @@ constexpr std::array kRules = {
     NamedRule{"command-r",        {.patterns = kSingleDigits, .cleans_up_spaces = false}},
     NamedRule{"smollm",           {.patterns = kSingleDigits, .cleans_up_spaces = false}},
     NamedRule{"falcon",           {.patterns = kFalcon}},
-    NamedRule{"llama3",           {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
-    NamedRule{"llama-v3",         {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
-    NamedRule{"llama-bpe",        {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
-    NamedRule{"falcon3",          {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
-    NamedRule{"falcon-h1",        {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
-    NamedRule{"pixtral",          {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
-    NamedRule{"midm-2.0",         {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
-    NamedRule{"lfm2",             {.patterns = kLlama3, .whole_words_first = true, .adds_bos = true}},
+    NamedRule{"llama3",           kLlama3WithBos},
+    NamedRule{"llama-v3",         kLlama3WithBos},
+    NamedRule{"llama-bpe",        kLlama3WithBos},
+    NamedRule{"falcon3",          kLlama3WithBos},
+    NamedRule{"falcon-h1",        kLlama3WithBos},
+    NamedRule{"pixtral",          kLlama3WithBos},
+    NamedRule{"midm-2.0",         kLlama3WithBos},
+    NamedRule{"lfm2",             kLlama3WithBos},
     NamedRule{"dbrx",             {.patterns = kLlama3}},
     NamedRule{"smaug-bpe",        {.patterns = kLlama3}},
     NamedRule{"chatglm-bpe",      {.patterns = kLlama3}},

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Holds back the bytes of an unfinished character, at most three.
 #include "engine/tokenizer/stream_decoder.h"
 
 #include <utility>

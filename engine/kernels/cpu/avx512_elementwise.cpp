@@ -145,7 +145,11 @@ void pack(const float* x, std::size_t k, std::byte* out) {
             const __m512 steps = _mm512_maskz_div_ps(usable, v[half], _mm512_set1_ps(scale));
             const __m512i q =
                 _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(steps, lowest), limit));
-            _mm_store_si128(reinterpret_cast<__m128i*>(group.q[half][b]), _mm512_cvtepi32_epi8(q));
+            const __m128i bytes = _mm512_cvtepi32_epi8(q);
+            _mm_store_si128(reinterpret_cast<__m128i*>(group.q[half][b]), bytes);
+            const __m128i lanes = _mm_dpbusd_epi32(_mm_setzero_si128(), _mm_set1_epi8(1), bytes);
+            _mm_storel_epi64(reinterpret_cast<__m128i*>(&group.negative_lane_sum[half][b * 4]),
+                             _mm_cvtepi32_epi16(_mm_sub_epi32(_mm_setzero_si128(), lanes)));
             sums[half] = _mm512_reduce_add_epi32(q);
         }
         group.scale[b] = scale;

@@ -30,17 +30,17 @@ inline __m512 spread(__m256 x, __m512i index) {
     return _mm512_permutexvar_ps(index, _mm512_castps256_ps512(x));
 }
 
-inline __m512i spread(__m256i x, __m512i index) {
-    return _mm512_permutexvar_epi32(index, _mm512_castsi256_si512(x));
+/// Minus offset · Σq of each lane, so that the lanes of a dot product hold its true parts: large
+/// parts that cancel only between lanes would leave their rounding errors in the float sums.
+template <int kOffset>
+inline __m512i offset_lanes(__m256i negative_sums) {
+    constexpr unsigned kShift = static_cast<unsigned>(__builtin_ctz(kOffset));
+    static_assert(kOffset == 1 << kShift);
+    return _mm512_slli_epi32(_mm512_cvtepi16_epi32(negative_sums), kShift);
 }
 
-// An offset of 2^n taken off four lanes is 2^(n−2) in each.
-constexpr unsigned lane_shift(int offset) {
-    unsigned n = 0;
-    while ((1 << (n + 2)) < offset) {
-        ++n;
-    }
-    return n;
+inline __m256i lane_sums(const PackedGroup& x, int half) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(x.negative_lane_sum[half]));
 }
 
 template <class Format>
@@ -57,9 +57,8 @@ inline void accumulate(Accumulator& sum, const Unpacked& w, const PackedGroup& x
         sum.dot = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), spread(product, lanes), sum.dot);
     } else if constexpr (Format::kKind == Kind::kOffset) {
         const __m128 product = _mm_mul_ps(_mm256_castps256_ps128(w.scales), _mm_load_ps(x.scale));
-        const __m128i negative = _mm_load_si128(reinterpret_cast<const __m128i*>(x.negative_sum));
-        __m512i dot = _mm512_slli_epi32(spread(_mm256_castsi128_si256(negative), lanes),
-                                        lane_shift(Format::kOffset));
+        __m512i dot =
+            offset_lanes<Format::kOffset>(_mm256_add_epi16(lane_sums(x, 0), lane_sums(x, 1)));
         dot = _mm512_dpbusd_epi32(dot, w.half[0], q0);
         dot = _mm512_dpbusd_epi32(dot, w.half[1], q1);
         sum.dot = _mm512_fmadd_ps(
@@ -67,13 +66,11 @@ inline void accumulate(Accumulator& sum, const Unpacked& w, const PackedGroup& x
     } else {
         const __m256 product =
             _mm256_mul_ps(w.scales, _mm256_broadcast_ps(reinterpret_cast<const __m128*>(x.scale)));
-        const __m256i negative = _mm256_slli_epi32(
-            _mm256_cvtepi16_epi32(
-                _mm_load_si128(reinterpret_cast<const __m128i*>(x.negative_half_sum))),
-            lane_shift(Format::kOffset));
         const __m512i upper = _mm512_add_epi32(lanes, _mm512_set1_epi32(4));
-        const __m512i dot0 = _mm512_dpbusd_epi32(spread(negative, lanes), w.half[0], q0);
-        const __m512i dot1 = _mm512_dpbusd_epi32(spread(negative, upper), w.half[1], q1);
+        const __m512i dot0 =
+            _mm512_dpbusd_epi32(offset_lanes<Format::kOffset>(lane_sums(x, 0)), w.half[0], q0);
+        const __m512i dot1 =
+            _mm512_dpbusd_epi32(offset_lanes<Format::kOffset>(lane_sums(x, 1)), w.half[1], q1);
         sum.dot = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot0), spread(product, lanes), sum.dot);
         sum.dot = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot1), spread(product, upper), sum.dot);
     }
