@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/result.h"
 #include "engine/chat/chat_template.h"
@@ -33,6 +34,7 @@ struct ServedModel {
     std::uint64_t size_bytes = 0;
     std::size_t longest_piece_bytes = 1;          // of the vocabulary
     SpecialText special_text;                     // control tokens as text
+    std::vector<TokenId> end_tokens;              // where generation ends
     std::function<Status()> check_file;           // empty: nothing to check
     std::function<std::string()> engine_failure;  // empty, or why the engine cannot go on
 

@@ -40,7 +40,7 @@ struct EngineMetrics::Families {
           running(
               add_gauge(registry, "ballast_running_sequences", "Sequences the engine works on.")),
           kv_used(add_gauge(registry, "ballast_kv_blocks_used", "KV cache blocks in use.")),
-          kv_total(add_gauge(registry, "ballast_kv_blocks_limit", "KV cache blocks there are.")) {
+          kv_total(add_gauge(registry, "ballast_kv_blocks", "KV cache blocks there are.")) {
         auto& family = prometheus::BuildCounter()
                            .Name("ballast_jobs_total")
                            .Help("Sequences by how they ended.")

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -43,6 +44,8 @@ class Admission {
     void stop();
     bool stopping() const { return stopping_.load(std::memory_order_acquire); }
     std::size_t stream_bytes_max() const;
+    /// Jobs that may wait at the same time.
+    std::size_t depth() const { return static_cast<std::size_t>(options_.depth); }
 
   private:
     RequestQueue& queue_;
