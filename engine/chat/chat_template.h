@@ -19,6 +19,8 @@ struct RenderLimits {
     std::uint64_t steps_max = 20'000'000;
     std::uint32_t depth_max = 200;
     std::uint64_t output_bytes_max = 64ULL << 20;
+    /// Of all values that live at once, the converted variables among them.
+    std::uint64_t memory_bytes_max = 256ULL << 20;
 };
 
 /// Parsed once, immutable afterwards; render() may be called from any thread at the same time.
@@ -46,5 +48,10 @@ class ChatTemplate {
     explicit ChatTemplate(std::unique_ptr<Program> program);
     std::unique_ptr<Program> program_;
 };
+
+/// The variables for a case written down as one object, as `ballast template` reads it: its
+/// members, with those of "extra" among them, and the usual defaults (no tools,
+/// add_generation_prompt).
+nlohmann::ordered_json case_variables(const nlohmann::ordered_json& chat_case);
 
 }  // namespace ballast::chat

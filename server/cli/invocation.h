@@ -46,10 +46,33 @@ struct DoctorArgs {
     std::vector<config::Override> overrides;
 };
 
+struct EvalArgs {
+    std::string model;
+    std::string perplexity_file;  // "" unless perplexity is wanted
+    int context = 512;
+    int chunks = 0;               // 0: all
+    std::vector<int> ids;         // empty unless logits are wanted
+    std::string logits_file;
+    bool last_only = false;
+    std::string arithmetic = "prefill";
+    std::vector<config::Override> overrides;
+};
+
+struct BenchArgs {
+    std::string model;
+    int prefill_tokens = 512;
+    int decode_tokens = 128;
+    int runs = 3;
+    bool json = false;
+    std::vector<config::Override> overrides;
+};
+
 using Invocation = std::variant<PrintArgs,
                                 ServeArgs,
                                 ShowArgs,
                                 TemplateArgs,
+                                EvalArgs,
+                                BenchArgs,
                                 ConfigShowArgs,
                                 ConfigCheckArgs,
                                 DoctorArgs>;

@@ -117,6 +117,51 @@ Command add_template(CLI::App& root) {
             }};
 }
 
+Command add_eval(CLI::App& root) {
+    auto args = std::make_shared<EvalArgs>();
+    CLI::App* app = root.add_subcommand(
+        "eval", "Compute a text's perplexity, or the logits after given token ids.");
+    app->add_option("MODEL", args->model, "A GGUF file.");
+    app->add_option("--perplexity", args->perplexity_file, "The text to score.")->type_name("FILE");
+    app->add_option("--context", args->context, "Ids of one window of the text. Default: 512.");
+    app->add_option("--chunks", args->chunks, "Windows to score. Default: all.");
+    app->add_option("--ids", args->ids, "Token ids, separated by commas.")->delimiter(',');
+    app->add_option("--logits", args->logits_file, "Where the logits go, in numpy's format.")
+        ->type_name("OUT.npy");
+    app->add_flag("--last", args->last_only, "Only the logits of the last position.");
+    app->add_option("--class", args->arithmetic, "Arithmetic: prefill (the default) or decode.");
+    add_setting_options(*app, args->overrides, {"--threads", "--kv-type"});
+    return {app, [app, args]() -> Result<Invocation> {
+                if (args->model.empty()) {
+                    return missing(*app, "a model file");
+                }
+                if (args->perplexity_file.empty() == args->ids.empty()) {
+                    return missing(*app, "either --perplexity FILE or --ids with --logits");
+                }
+                if (args->ids.empty() != args->logits_file.empty()) {
+                    return missing(*app, "--ids and --logits together");
+                }
+                return *args;
+            }};
+}
+
+Command add_bench(CLI::App& root) {
+    auto args = std::make_shared<BenchArgs>();
+    CLI::App* app = root.add_subcommand("bench", "Measure how fast a model runs on this machine.");
+    app->add_option("MODEL", args->model, "A GGUF file.");
+    app->add_option("--prefill", args->prefill_tokens, "Prompt tokens. Default: 512.");
+    app->add_option("--decode", args->decode_tokens, "Generated tokens. Default: 128.");
+    app->add_option("--runs", args->runs, "Repetitions; the median counts. Default: 3.");
+    app->add_flag("--json", args->json, "Print one JSON object.");
+    add_setting_options(*app, args->overrides, {"--threads", "--kv-type"});
+    return {app, [app, args]() -> Result<Invocation> {
+                if (args->model.empty()) {
+                    return missing(*app, "a model file");
+                }
+                return *args;
+            }};
+}
+
 std::vector<Command> add_config(CLI::App& root) {
     CLI::App* app = root.add_subcommand("config", "Show or check the configuration.");
     app->allow_extras();
@@ -156,8 +201,12 @@ Command add_doctor(CLI::App& root) {
 }
 
 std::vector<Command> add_commands(CLI::App& root) {
-    std::vector<Command> commands = {
-        add_serve(root), add_show(root), add_template(root), add_doctor(root)};
+    std::vector<Command> commands = {add_serve(root),
+                                     add_show(root),
+                                     add_template(root),
+                                     add_eval(root),
+                                     add_bench(root),
+                                     add_doctor(root)};
     for (Command& command : add_config(root)) {
         commands.push_back(std::move(command));
     }

@@ -192,7 +192,9 @@ Status print_all(const gguf::Reader& reader) {
         note(loaded.error());
     }
     if (fault) {
-        return fail(fault->code, "This build cannot serve the file: " + fault->message);
+        return fail(
+            fault->code,
+            fmt::format("This build cannot serve {}: {}", reader.file().path(), fault->message));
     }
     return {};
 }

@@ -51,12 +51,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
+_HOME = tempfile.TemporaryDirectory(prefix="ballast-home-")
+
+
 def environment():
-    """Without the caller's settings, so that a test means the same everywhere."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("BALLAST_", "OPENAI_"))}
-    if "BALLAST_FORCE_ISA" in os.environ:
-        kept["BALLAST_FORCE_ISA"] = os.environ["BALLAST_FORCE_ISA"]
-    return kept
+    """Without the caller's settings and files, so that a test means the same everywhere."""
+    kept = {k: v for k, v in os.environ.items()
+            if not k.startswith(("BALLAST_", "XDG_", "LISTEN_", "WATCHDOG_", "NOTIFY_"))}
+    return kept | {"HOME": _HOME.name, "LC_ALL": "C"}
 
 
 def run(*arguments, timeout=60, **options):

@@ -84,8 +84,8 @@ SYSTEM_HEADERS = {
     "arpa/inet.h", "cpuid.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "netdb.h",
     "netinet/in.h", "poll.h", "pthread.h", "sched.h", "signal.h", "sys/auxv.h", "sys/eventfd.h",
     "sys/mman.h", "sys/prctl.h", "sys/resource.h", "sys/socket.h", "sys/stat.h", "sys/syscall.h",
-    "sys/sysctl.h", "sys/time.h", "sys/types.h", "sys/uio.h", "sys/un.h", "sys/utsname.h", "sys/wait.h",
-    "time.h", "ucontext.h", "unistd.h",
+    "sys/sysctl.h", "sys/time.h", "sys/types.h", "sys/uio.h", "sys/un.h", "sys/utsname.h",
+    "sys/wait.h", "time.h", "ucontext.h", "unistd.h",
 }
 
 # (name, pattern, what to use instead, patterns of files where it is allowed). Patterns see code

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 
 #include "engine/kernels/cpu/avx512.h"
-#include "engine/kernels/cpu/avx512_math.h"
+#include "engine/kernels/cpu/avx512_simd.h"
 #include "engine/kernels/cpu/avx512_transpose.h"
 
 namespace ballast::kernels::avx512 {

@@ -76,10 +76,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::ValuesIn(kModels),
                      testing::ValuesIn(available_isas()),
                      testing::Values(ArithmeticClass::kPrefill, ArithmeticClass::kDecode)),
-    [](const auto& info) {
+    [](const auto& parameter) {
         return test_name(
-            std::string(std::get<0>(info.param).key) + "_" + std::get<1>(info.param) +
-            (std::get<2>(info.param) == ArithmeticClass::kPrefill ? "_prefill" : "_decode"));
+            std::string(std::get<0>(parameter.param).key) + "_" + std::get<1>(parameter.param) +
+            (std::get<2>(parameter.param) == ArithmeticClass::kPrefill ? "_prefill" : "_decode"));
     });
 
 }  // namespace

@@ -140,9 +140,9 @@ INSTANTIATE_TEST_SUITE_P(All,
                          GreedyReplies,
                          testing::Combine(testing::ValuesIn(kModels),
                                           testing::ValuesIn(available_isas())),
-                         [](const auto& info) {
-                             return test_name(std::string(std::get<0>(info.param).key) + "_" +
-                                              std::get<1>(info.param));
+                         [](const auto& parameter) {
+                             return test_name(std::string(std::get<0>(parameter.param).key) + "_" +
+                                              std::get<1>(parameter.param));
                          });
 
 }  // namespace

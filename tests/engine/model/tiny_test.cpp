@@ -105,9 +105,9 @@ INSTANTIATE_TEST_SUITE_P(All,
                          TinyModelTest,
                          testing::Combine(testing::ValuesIn(kModels),
                                           testing::ValuesIn(available_isas())),
-                         [](const auto& info) {
-                             return test_name(std::string(std::get<0>(info.param).name) + "_" +
-                                              std::get<1>(info.param));
+                         [](const auto& parameter) {
+                             return test_name(std::string(std::get<0>(parameter.param).name) + "_" +
+                                              std::get<1>(parameter.param));
                          });
 
 }  // namespace
