@@ -1,4 +1,4 @@
-# System packages only; each is named with its Debian 12 package in README.md and deploy/packages.txt.
+# System packages only; deploy/packages.txt names each one's Debian 12 package.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(tl-expected REQUIRED)

@@ -72,6 +72,7 @@ Result<std::unique_ptr<Compute>> Compute::create(const model::Model& model,
         (shape.context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
     const int n_blocks = shape.sequences * compute->blocks_per_sequence_;
     std::vector<cache::KvPlacement> placements;
+    placements.reserve(static_cast<std::size_t>(config.n_layers));
     for (int layer = 0; layer < config.n_layers; ++layer) {
         placements.push_back({.layer = layer,
                               .first_head = 0,

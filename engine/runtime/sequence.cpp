@@ -68,7 +68,7 @@ Result<bool> Sequence::accept(std::span<float> logits, Nanoseconds now) {
     note_time(now);
     last_token_id_ = sample.id;
     if (tokenizer_.is_end_of_generation(sample.id)) {
-        emit(stop_.push(decoder_.finish()).text + stop_.finish());
+        end_text("");
         finish(FinishReason::kStop);
         return true;
     }
@@ -76,22 +76,27 @@ Result<bool> Sequence::accept(std::span<float> logits, Nanoseconds now) {
     if (job_->sampling.top_logprobs >= 0) {
         pending_.logprobs.push_back(describe(sample));
     }
-    sampling::StopMatcher::Output output = stop_.push(decoder_.push(sample.id));
-    if (output.stopped) {
-        emit(std::move(output.text));
-        finish(FinishReason::kStop);
-        return true;
+    std::string text = stop_.feed(decoder_.feed(sample.id));
+    const bool full = stats_.completion_tokens >= job_->max_tokens;
+    if (!stop_.stopped() && !full) {
+        if (!text.empty()) {
+            emit(std::move(text));
+        }
+        return false;
     }
-    if (stats_.completion_tokens >= job_->max_tokens) {
-        const sampling::StopMatcher::Output rest = stop_.push(decoder_.finish());
-        emit(output.text + rest.text + (rest.stopped ? "" : stop_.finish()));
-        finish(rest.stopped ? FinishReason::kStop : FinishReason::kLength);
-        return true;
+    end_text(std::move(text));
+    finish(stop_.stopped() ? FinishReason::kStop : FinishReason::kLength);
+    return true;
+}
+
+void Sequence::end_text(std::string text) {
+    if (!stop_.stopped()) {
+        text += stop_.feed(decoder_.finish());
     }
-    if (!output.text.empty()) {
-        emit(std::move(output.text));
+    if (!stop_.stopped()) {
+        text += stop_.flush();
     }
-    return false;
+    emit(std::move(text));
 }
 
 void Sequence::emit(std::string text) {

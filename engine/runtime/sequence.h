@@ -55,6 +55,8 @@ class Sequence {
     void note_time(Nanoseconds now);
     TokenLogprobs describe(const sampling::Sample& sample) const;
     void emit(std::string text);
+    /// Emits the text and what is still held back, unless a stop string was found.
+    void end_text(std::string text);
     void finish(FinishReason reason);
 
     std::shared_ptr<Job> job_;

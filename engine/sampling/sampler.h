@@ -23,9 +23,10 @@ struct SamplingOptions {
     float presence_penalty = 0.0F;    // over the reply
     float frequency_penalty = 0.0F;   // over the reply
     std::uint64_t seed = 0;
-    std::vector<std::pair<TokenId, float>> logit_bias;  // added before everything else; ≤ −100 bans
-    int top_logprobs = -1;        // −1: none wanted; 0: the chosen token's only; up to 20
-    std::vector<TokenId> banned;  // never chosen (ignore_eos)
+    /// Added before everything else; −100 and below bans.
+    std::vector<std::pair<TokenId, float>> logit_bias = {};
+    int top_logprobs = -1;             // −1: none wanted; 0: the chosen token's only; up to 20
+    std::vector<TokenId> banned = {};  // never chosen (ignore_eos)
 };
 
 /// A candidate and its natural-log probability under the unmodified softmax of the logits.
@@ -53,14 +54,29 @@ class Sampler {
     Result<Sample> sample(std::span<float> logits);
 
   private:
+    bool has_penalties() const;
+    void count(TokenId id, bool in_reply);
+    void apply_bias(std::span<float> logits) const;
+    void apply_penalties(std::span<float> logits) const;
+    /// Fills candidates_ with the finite logits as weights exp((logit − best) / temperature).
+    void weigh(std::span<const float> logits, float best);
+    void keep_top_k();
+    void keep_top_p();
+    void keep_min_p();
+    TokenId draw();
+    void report_logprobs(Sample& sample) const;
+
     SamplingOptions options_;
     Rng rng_;
-    std::vector<std::uint16_t> prompt_counts_;  // [vocabulary], empty if no penalty needs it
-    std::vector<std::uint16_t> reply_counts_;   // likewise
-    std::vector<TokenLogprob> candidates_;      // scratch
+    std::vector<TokenId> seen_ids_;            // of prompt and reply, each once
+    std::vector<std::uint8_t> is_seen_;        // [vocabulary], empty if no penalty needs it
+    std::vector<std::uint16_t> reply_counts_;  // likewise
+    std::vector<TokenLogprob> candidates_;     // scratch; the second field holds a weight
+    std::vector<float> unmodified_;            // scratch, if log-probabilities are wanted
 };
 
-/// log-softmax of logits at one id, in double precision. logits: [vocabulary].
+/// log-softmax of logits at one id, in double precision. logits: [vocabulary]. Logits that are not
+/// finite count as impossible.
 double log_probability(std::span<const float> logits, TokenId id);
 
 }  // namespace ballast::sampling

@@ -61,6 +61,8 @@ class Tokenizer {
     /// Whether generation ends at this id (EOS, EOT, EOM and the known end-of-turn pieces).
     virtual bool is_end_of_generation(TokenId id) const = 0;
     virtual bool adds_bos() const = 0;
+    /// Whether encoding puts a space before the first word, which decode() strips.
+    virtual bool adds_space_prefix() const { return false; }
 };
 
 }  // namespace ballast::tokenizer

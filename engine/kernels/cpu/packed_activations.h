@@ -21,17 +21,19 @@ constexpr int kGroupBlocks = 4;
 constexpr int kBlockElements = 32;
 constexpr int kHalfElements = 16;
 
-/// 128 activations: x ≈ scale · q. Three cache lines.
+/// 128 activations: x ≈ scale · q. Four cache lines, of which matmul reads three.
 struct PackedGroup {
     std::int8_t q[2][kGroupBlocks][kHalfElements];
     float scale[kGroupBlocks];       // max|x| / 127 over the block of 32
     float scaled_sum[kGroupBlocks];  // scale · Σq: what a weight's minimum multiplies
-    // Minus the sums of q: with a weight stored as w + offset, Σ(w + offset)·q − offset·Σq is
-    // exact.
+    // Minus the sums of q. Where a weight is stored as w + offset, Σ(w + offset)·q − offset·Σq is
+    // an exact integer.
     std::int32_t negative_sum[kGroupBlocks];
     std::int16_t negative_half_sum[2][kGroupBlocks];
+    // The same for every four consecutive q: what one 32-bit lane of a dot product adds up.
+    std::int16_t negative_lane_sum[2][kGroupBlocks * 4];
 };
-static_assert(sizeof(PackedGroup) == 192);
+static_assert(sizeof(PackedGroup) == 256);
 
 constexpr std::size_t packed_groups(std::size_t k) {
     return (k + kGroupElements - 1) / kGroupElements;

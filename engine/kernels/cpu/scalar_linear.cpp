@@ -304,6 +304,10 @@ void pack(const float* x, std::size_t k, std::byte* out) {
             const auto q = static_cast<std::int8_t>(std::min(std::max(-127.0F, steps), 127.0F));
             group.q[i / kHalfElements][b][i % kHalfElements] = q;
             sums[i / kHalfElements] += q;
+            std::int16_t& lane =
+                group.negative_lane_sum[i / kHalfElements]
+                                       [b * 4 + static_cast<std::size_t>(i) % kHalfElements / 4];
+            lane = static_cast<std::int16_t>(lane - q);
         }
         group.scale[b] = scale;
         group.scaled_sum[b] = scale * static_cast<float>(sums[0] + sums[1]);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Element-wise kernels (simd_elementwise.h) and the packing of activations.
+#include <immintrin.h>
+
+#include "engine/kernels/cpu/avx512.h"
+#include "engine/kernels/cpu/avx512_simd.h"
+#include "engine/kernels/cpu/packed_activations.h"
+#include "engine/kernels/cpu/simd_elementwise.h"
+
+namespace ballast::kernels::avx512 {
+
+void rms_norm(const float* x, const float* weight, std::size_t n, float epsilon, float* out) {
+    simd::rms_norm<Simd>(x, weight, n, epsilon, out);
+}
+
+void add(float* x, const float* y, std::size_t n) {
+    simd::add<Simd>(x, y, n);
+}
+
+void silu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
+    simd::silu_multiply<Simd>(gate, up, n, out);
+}
+
+void gelu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
+    simd::gelu_multiply<Simd>(gate, up, n, out);
+}
+
+void rope(
+    float* head, const float* cos, const float* sin, std::size_t n_rotated, bool interleaved) {
+    simd::rope<Simd>(head, cos, sin, n_rotated, interleaved);
+}
+
+void store_kv(const float* x, std::size_t n, KvType type, std::byte* out) {
+    simd::store_kv<Simd>(x, n, type, out);
+}
+
+void pack(const float* x, std::size_t k, std::byte* out) {
+    auto* groups = reinterpret_cast<PackedGroup*>(out);
+    const std::size_t n_blocks = k / kBlockElements;
+    if (n_blocks % kGroupBlocks != 0) {
+        __builtin_memset(&groups[n_blocks / kGroupBlocks], 0, sizeof(PackedGroup));
+    }
+    const __m512 limit = _mm512_set1_ps(127.0F);
+    const __m512 lowest = _mm512_set1_ps(-127.0F);
+    for (std::size_t block = 0; block < n_blocks; ++block) {
+        PackedGroup& group = groups[block / kGroupBlocks];
+        const std::size_t b = block % kGroupBlocks;
+        const __m512 v[2] = {_mm512_loadu_ps(x + block * kBlockElements),
+                             _mm512_loadu_ps(x + block * kBlockElements + kHalfElements)};
+        const float largest =
+            _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(v[0]), _mm512_abs_ps(v[1])));
+        const float scale = largest / 127.0F;
+        // Where the scale is zero the quotients are NaN or infinite; the mask makes them zero.
+        const __mmask16 usable = scale > 0.0F ? 0xFFFF : 0;
+        int sums[2] = {0, 0};
+        for (int half = 0; half < 2; ++half) {
+            const __m512 steps = _mm512_maskz_div_ps(usable, v[half], _mm512_set1_ps(scale));
+            const __m512i q =
+                _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(steps, lowest), limit));
+            const __m128i bytes = _mm512_cvtepi32_epi8(q);
+            _mm_store_si128(reinterpret_cast<__m128i*>(group.q[half][b]), bytes);
+            const __m128i lanes = _mm_dpbusd_epi32(_mm_setzero_si128(), _mm_set1_epi8(1), bytes);
+            _mm_storel_epi64(reinterpret_cast<__m128i*>(&group.negative_lane_sum[half][b * 4]),
+                             _mm_cvtepi32_epi16(_mm_sub_epi32(_mm_setzero_si128(), lanes)));
+            sums[half] = _mm512_reduce_add_epi32(q);
+        }
+        group.scale[b] = scale;
+        group.scaled_sum[b] = scale * static_cast<float>(sums[0] + sums[1]);
+        group.negative_sum[b] = -(sums[0] + sums[1]);
+        group.negative_half_sum[0][b] = static_cast<std::int16_t>(-sums[0]);
+        group.negative_half_sum[1][b] = static_cast<std::int16_t>(-sums[1]);
+    }
+}
+
+}  // namespace ballast::kernels::avx512

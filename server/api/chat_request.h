@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The body of /v1/chat/completions, checked field by field: each is honoured, accepted without
+// effect as the OpenAI document allows, or refused by name.
+#pragma once
+
+#include "server/api/conversation.h"
+#include "server/api/generation_request.h"
+
+namespace ballast::api {
+
+/// Validated. Plain data; for .cpp files of this folder only.
+struct ChatRequest {
+    GenerationRequest generation;
+    Conversation conversation;
+};
+
+ApiResult<ChatRequest> parse_chat_request(const Json& body,
+                                          const ServedModel& served,
+                                          const ApiOptions& options);
+
+}  // namespace ballast::api

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// What the user asked for, as plain data: one struct a subcommand. parse.cpp makes it, main.cpp
+// hands it to the function of the same name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "config/load.h"
+#include "engine/base/result.h"
+
+namespace ballast::cli {
+
+/// --help or --version: print this and succeed.
+struct PrintArgs {
+    std::string text;
+};
+
+struct ServeArgs {
+    std::string config_file;                  // "" to search
+    std::vector<config::Override> overrides;  // MODEL among them
+};
+
+struct ShowArgs {
+    std::string model;
+};
+
+struct TemplateArgs {
+    std::string file;
+    std::optional<std::int64_t> unix_seconds;  // what the template takes for now
+};
+
+struct ConfigShowArgs {
+    std::string config_file;
+};
+
+struct ConfigCheckArgs {
+    std::string config_file;
+};
+
+struct DoctorArgs {
+    std::string config_file;
+    std::vector<config::Override> overrides;
+};
+
+struct EvalArgs {
+    std::string model;
+    std::string perplexity_file;  // "" unless perplexity is wanted
+    int context = 512;
+    int chunks = 0;               // 0: all
+    std::vector<int> ids;         // empty unless logits are wanted
+    std::string logits_file;
+    bool last_only = false;
+    std::string arithmetic = "prefill";
+    std::vector<config::Override> overrides;
+};
+
+struct BenchArgs {
+    std::string model;
+    int prefill_tokens = 512;
+    int decode_tokens = 128;
+    int runs = 3;
+    bool json = false;
+    std::vector<config::Override> overrides;
+};
+
+using Invocation = std::variant<PrintArgs,
+                                ServeArgs,
+                                ShowArgs,
+                                TemplateArgs,
+                                EvalArgs,
+                                BenchArgs,
+                                ConfigShowArgs,
+                                ConfigCheckArgs,
+                                DoctorArgs>;
+
+/// Errors: kInvalidRequest with one sentence that names the argument and, where there is one, the
+/// option or subcommand it is close to.
+Result<Invocation> parse(int argc, const char* const* argv);
+
+}  // namespace ballast::cli

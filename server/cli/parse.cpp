@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+// The command line's grammar. The only user of CLI11, which is slow to compile. CLI11 collects
+// what it does not know instead of refusing it, so that the messages here can name the near ones.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "config/keys.h"
+#include "config/nearest.h"
+#include "server/cli/invocation.h"
+#include "server/cli/version.h"
+
+namespace ballast::cli {
+
+namespace {
+
+/// One subcommand: its grammar, and what makes an Invocation of the values it collected.
+struct Command {
+    CLI::App* app = nullptr;
+    std::function<Result<Invocation>()> finish;
+};
+
+tl::unexpected<Error> usage(std::string message) {
+    return fail(ErrorCode::kInvalidRequest, std::move(message));
+}
+
+/// "ballast config show" for the subcommand of that name.
+std::string full_name(const CLI::App& app) {
+    const CLI::App* parent = app.get_parent();
+    return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+}
+
+tl::unexpected<Error> missing(const CLI::App& app, std::string_view what) {
+    return usage(fmt::format("{0} needs {1}; `{0} --help` explains.", full_name(app), what));
+}
+
+void add_config_option(CLI::App& app, std::string& file) {
+    app.add_option("--config", file, "Read this configuration file instead of searching for one.")
+        ->type_name("FILE");
+}
+
+/// An option for each setting that has a flag (only those named, unless the list is empty).
+void add_setting_options(CLI::App& app,
+                         std::vector<config::Override>& overrides,
+                         const std::vector<std::string>& only = {}) {
+    const config::Config defaults;
+    for (const config::Key& key : config::keys()) {
+        const std::string flag(key.flag);
+        const std::string name = config::full_name(key);
+        if (flag.empty() ||
+            (!only.empty() && std::find(only.begin(), only.end(), flag) == only.end())) {
+            continue;
+        }
+        const std::string doc =
+            fmt::format("{} Default: {}.", key.doc, config::format_value(defaults, key));
+        app.add_option_function<std::string>(
+               flag,
+               [&overrides, name, flag](const std::string& text) {
+                   overrides.push_back({name, text, flag});
+               },
+               doc)
+            ->type_name(key.is_path ? "FILE" : "VALUE");
+    }
+}
+
+Command add_serve(CLI::App& root) {
+    struct Values {
+        std::string model;
+        ServeArgs args;
+    };
+    auto values = std::make_shared<Values>();
+    CLI::App* app = root.add_subcommand(
+        "serve", "Serve a model over the OpenAI API until the process is told to stop.");
+    app->add_option("MODEL", values->model, "A GGUF file; without it, [model] path is served.");
+    add_config_option(*app, values->args.config_file);
+    add_setting_options(*app, values->args.overrides);
+    return {app, [values]() -> Result<Invocation> {
+                if (!values->model.empty()) {
+                    values->args.overrides.push_back({"model.path", values->model, "MODEL"});
+                }
+                return values->args;
+            }};
+}
+
+Command add_show(CLI::App& root) {
+    auto args = std::make_shared<ShowArgs>();
+    CLI::App* app = root.add_subcommand("show", "Print what a model file holds.");
+    app->add_option("MODEL", args->model, "A GGUF file.");
+    return {app, [app, args]() -> Result<Invocation> {
+                if (args->model.empty()) {
+                    return missing(*app, "a model file");
+                }
+                return *args;
+            }};
+}
+
+Command add_template(CLI::App& root) {
+    auto args = std::make_shared<TemplateArgs>();
+    CLI::App* app = root.add_subcommand(
+        "template", "Render a chat template with the messages in a JSON object on standard input.");
+    app->add_option("FILE", args->file, "A chat template in Jinja.");
+    app->add_option(
+           "--now", args->unix_seconds, "The time the template sees, in seconds since 1970 UTC.")
+        ->type_name("SECONDS");
+    return {app, [app, args]() -> Result<Invocation> {
+                if (args->file.empty()) {
+                    return missing(*app, "a template file");
+                }
+                return *args;
+            }};
+}
+
+Command add_eval(CLI::App& root) {
+    auto args = std::make_shared<EvalArgs>();
+    CLI::App* app = root.add_subcommand(
+        "eval", "Compute a text's perplexity, or the logits after given token ids.");
+    app->add_option("MODEL", args->model, "A GGUF file.");
+    app->add_option("--perplexity", args->perplexity_file, "The text to score.")->type_name("FILE");
+    app->add_option("--context", args->context, "Ids of one window of the text. Default: 512.");
+    app->add_option("--chunks", args->chunks, "Windows to score. Default: all.");
+    app->add_option("--ids", args->ids, "Token ids, separated by commas.")->delimiter(',');
+    app->add_option("--logits", args->logits_file, "Where the logits go, in numpy's format.")
+        ->type_name("OUT.npy");
+    app->add_flag("--last", args->last_only, "Only the logits of the last position.");
+    app->add_option("--class", args->arithmetic, "Arithmetic: prefill (the default) or decode.");
+    add_setting_options(*app, args->overrides, {"--threads", "--kv-type"});
+    return {app, [app, args]() -> Result<Invocation> {
+                if (args->model.empty()) {
+                    return missing(*app, "a model file");
+                }
+                if (args->perplexity_file.empty() == args->ids.empty()) {
+                    return missing(*app, "either --perplexity FILE or --ids with --logits");
+                }
+                if (args->ids.empty() != args->logits_file.empty()) {
+                    return missing(*app, "--ids and --logits together");
+                }
+                return *args;
+            }};
+}
+
+Command add_bench(CLI::App& root) {
+    auto args = std::make_shared<BenchArgs>();
+    CLI::App* app = root.add_subcommand("bench", "Measure how fast a model runs on this machine.");
+    app->add_option("MODEL", args->model, "A GGUF file.");
+    app->add_option("--prefill", args->prefill_tokens, "Prompt tokens. Default: 512.");
+    app->add_option("--decode", args->decode_tokens, "Generated tokens. Default: 128.");
+    app->add_option("--runs", args->runs, "Repetitions; the median counts. Default: 3.");
+    app->add_flag("--json", args->json, "Print one JSON object.");
+    add_setting_options(*app, args->overrides, {"--threads", "--kv-type"});
+    return {app, [app, args]() -> Result<Invocation> {
+                if (args->model.empty()) {
+                    return missing(*app, "a model file");
+                }
+                return *args;
+            }};
+}
+
+std::vector<Command> add_config(CLI::App& root) {
+    CLI::App* app = root.add_subcommand("config", "Show or check the configuration.");
+    app->allow_extras();
+    auto show = std::make_shared<ConfigShowArgs>();
+    CLI::App* show_app = app->add_subcommand(
+        "show", "Print every setting, its value and where the value comes from.");
+    add_config_option(*show_app, show->config_file);
+    auto check = std::make_shared<ConfigCheckArgs>();
+    CLI::App* check_app =
+        app->add_subcommand("check", "Check the configuration; exit non-zero if it is wrong.");
+    check_app->add_option(
+        "FILE", check->config_file, "The file to check; without it, the one that would be used.");
+    return {
+        {show_app, [show]() -> Result<Invocation> { return *show; }},
+        {check_app, [check]() -> Result<Invocation> { return *check; }},
+        {app, [app]() -> Result<Invocation> { return missing(*app, "'show' or 'check'"); }},
+    };
+}
+
+Command add_doctor(CLI::App& root) {
+    struct Values {
+        std::string model;
+        DoctorArgs args;
+    };
+    auto values = std::make_shared<Values>();
+    CLI::App* app =
+        root.add_subcommand("doctor", "Say what this machine offers and what would stop `serve`.");
+    app->add_option("MODEL", values->model, "A GGUF file to look at; without it, [model] path.");
+    add_config_option(*app, values->args.config_file);
+    add_setting_options(*app, values->args.overrides, {"--host", "--port"});
+    return {app, [values]() -> Result<Invocation> {
+                if (!values->model.empty()) {
+                    values->args.overrides.push_back({"model.path", values->model, "MODEL"});
+                }
+                return values->args;
+            }};
+}
+
+std::vector<Command> add_commands(CLI::App& root) {
+    std::vector<Command> commands = {add_serve(root),
+                                     add_show(root),
+                                     add_template(root),
+                                     add_eval(root),
+                                     add_bench(root),
+                                     add_doctor(root)};
+    for (Command& command : add_config(root)) {
+        commands.push_back(std::move(command));
+    }
+    for (const Command& command : commands) {
+        command.app->allow_extras();
+    }
+    return commands;
+}
+
+/// The sentence about an argument that the app does not take.
+tl::unexpected<Error> unexpected_argument(const CLI::App& app, const std::string& argument) {
+    const bool is_option = argument.size() > 1 && argument.front() == '-';
+    if (is_option) {
+        const std::string name = argument.substr(0, argument.find('='));
+        std::vector<std::string> names;
+        for (const CLI::Option* option : app.get_options()) {
+            for (const std::string& long_name : option->get_lnames()) {
+                names.push_back("--" + long_name);
+            }
+        }
+        return usage(fmt::format(
+            "{} has no option '{}'{}", full_name(app), name, config::suggestion(names, name)));
+    }
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app.get_subcommands({})) {
+        names.push_back(sub->get_name());
+    }
+    if (names.empty()) {
+        return usage(fmt::format("{} takes no further argument '{}'.", full_name(app), argument));
+    }
+    return usage(fmt::format("{} has no subcommand '{}'{}",
+                             full_name(app),
+                             argument,
+                             config::suggestion(names, argument)));
+}
+
+/// CLI11's refusals in our words; its own message names the option before a colon.
+tl::unexpected<Error> refusal(const CLI::ParseError& error) {
+    const std::string text = error.what();
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+        return usage(fmt::format("The option {} needs a value.", text.substr(0, text.find(':'))));
+    }
+    if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+        return usage(fmt::format("The value is not understood: {}.", text));
+    }
+    return usage(text + ".");
+}
+
+Result<Invocation> finish(const CLI::App& root, const std::vector<Command>& commands) {
+    if (!root.remaining().empty()) {
+        return unexpected_argument(root, root.remaining().front());
+    }
+    for (const Command& command : commands) {
+        if (command.app->parsed() && !command.app->remaining().empty()) {
+            return unexpected_argument(*command.app, command.app->remaining().front());
+        }
+    }
+    // A nested subcommand stands before its parent, which counts as given too.
+    for (const Command& command : commands) {
+        if (command.app->parsed()) {
+            return command.finish();
+        }
+    }
+    return usage("ballast needs a subcommand; `ballast --help` lists them.");
+}
+
+}  // namespace
+
+Result<Invocation> parse(int argc, const char* const* argv) {
+    CLI::App root("An OpenAI-compatible inference server for your own computer.", "ballast");
+    root.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    root.set_help_flag("-h,--help", "Print this and exit.");
+    root.set_version_flag("--version", std::string("ballast ") + version(), "Print the version.");
+    root.allow_extras();
+    const std::vector<Command> commands = add_commands(root);
+    try {
+        root.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        return PrintArgs{root.help()};
+    } catch (const CLI::CallForVersion&) {
+        return PrintArgs{std::string("ballast ") + version() + "\n"};
+    } catch (const CLI::ParseError& error) {
+        return refusal(error);
+    }
+    return finish(root, commands);
+}
+
+}  // namespace ballast::cli

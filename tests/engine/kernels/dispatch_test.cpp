@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include "tests/engine/kernels/support.h"
+
+namespace ballast::kernels::test {
+namespace {
+
+TEST(KernelDispatch, ChoosesTheBestTableOfThisProcessorWhenNothingIsForced) {
+    const auto chosen = choose_kernels("");
+    ASSERT_TRUE(chosen.has_value());
+    EXPECT_EQ(*chosen, available_tables().back());
+    const CpuFeatures features = detect_cpu_features();
+    const Isa best = features.avx512 ? Isa::kAvx512 : (features.avx2 ? Isa::kAvx2 : Isa::kScalar);
+    EXPECT_EQ((*chosen)->isa, best);
+}
+
+TEST(KernelDispatch, ObeysTheForcedInstructionSet) {
+    for (const KernelTable* table : available_tables()) {
+        const auto chosen = choose_kernels(isa_name(table->isa));
+        ASSERT_TRUE(chosen.has_value()) << isa_name(table->isa);
+        EXPECT_EQ((*chosen)->isa, table->isa);
+    }
+}
+
+TEST(KernelDispatch, TablesOfDifferentSetsShareNoProductKernel) {
+    const auto tables = available_tables();
+    for (std::size_t i = 1; i < tables.size(); ++i) {
+        for (const auto type : weight_types()) {
+            EXPECT_NE(tables[i]->linear(type).matvec, tables[0]->linear(type).matvec);
+            EXPECT_NE(tables[i]->linear(type).matmul, tables[i - 1]->linear(type).matmul);
+        }
+        EXPECT_NE(tables[i]->attention, tables[i - 1]->attention);
+    }
+}
+
+TEST(KernelDispatch, RefusesAnUnknownInstructionSetByName) {
+    const auto chosen = choose_kernels("mmx");
+    ASSERT_FALSE(chosen.has_value());
+    EXPECT_EQ(chosen.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(chosen.error().message.find("'mmx'"), std::string::npos);
+    EXPECT_NE(chosen.error().message.find("avx512"), std::string::npos);
+}
+
+TEST(KernelDispatch, RefusesAForcedSetThatThisMachineLacks) {
+    bool all_present = true;
+    for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+        if (find_kernels(isa) == nullptr) {
+            all_present = false;
+            const auto chosen = choose_kernels(isa_name(isa));
+            ASSERT_FALSE(chosen.has_value());
+            EXPECT_EQ(chosen.error().code, ErrorCode::kUnsupported);
+        }
+    }
+    if (all_present) {
+        GTEST_SKIP() << "this processor runs every table";
+    }
+}
+
+}  // namespace
+}  // namespace ballast::kernels::test

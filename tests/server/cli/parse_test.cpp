@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// The command line's grammar and its messages.
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "server/cli/invocation.h"
+
+namespace ballast::cli {
+namespace {
+
+Result<Invocation> parse_words(std::vector<const char*> words) {
+    words.insert(words.begin(), "ballast");
+    return parse(static_cast<int>(words.size()), words.data());
+}
+
+std::string error_of(const std::vector<const char*>& words) {
+    const auto invocation = parse_words(words);
+    return invocation ? "accepted" : invocation.error().message;
+}
+
+template <class Args>
+Args parsed(const std::vector<const char*>& words) {
+    const auto invocation = parse_words(words);
+    EXPECT_TRUE(invocation) << invocation.error().message;
+    EXPECT_TRUE(std::holds_alternative<Args>(*invocation));
+    return std::get<Args>(*invocation);
+}
+
+TEST(Parse, ReadsServeWithEveryOption) {
+    const auto args = parsed<ServeArgs>({"serve",
+                                         "m.gguf",
+                                         "--host",
+                                         "::1",
+                                         "--port",
+                                         "80",
+                                         "--threads",
+                                         "2",
+                                         "--context",
+                                         "512",
+                                         "--parallel",
+                                         "3",
+                                         "--chat-template",
+                                         "t.jinja",
+                                         "--config",
+                                         "c.toml",
+                                         "--kv-type",
+                                         "f32"});
+    EXPECT_EQ(args.config_file, "c.toml");
+    std::vector<std::string> seen;
+    for (const config::Override& override : args.overrides) {
+        seen.push_back(override.key + "=" + override.text + " by " + override.name);
+    }
+    std::sort(seen.begin(), seen.end());
+    EXPECT_EQ(seen,
+              (std::vector<std::string>{"engine.context=512 by --context",
+                                        "engine.kv_type=f32 by --kv-type",
+                                        "engine.parallel=3 by --parallel",
+                                        "engine.threads=2 by --threads",
+                                        "model.chat_template=t.jinja by --chat-template",
+                                        "model.path=m.gguf by MODEL",
+                                        "server.host=::1 by --host",
+                                        "server.port=80 by --port"}));
+}
+
+TEST(Parse, LetsTheModelComeFromTheConfiguration) {
+    EXPECT_TRUE(parsed<ServeArgs>({"serve"}).overrides.empty());
+}
+
+TEST(Parse, TakesTheLastOfARepeatedOption) {
+    const auto args = parsed<ServeArgs>({"serve", "--port", "1", "--port", "2"});
+    ASSERT_FALSE(args.overrides.empty());
+    EXPECT_EQ(args.overrides.back().text, "2");
+}
+
+TEST(Parse, ReadsTheOtherSubcommands) {
+    EXPECT_EQ(parsed<ShowArgs>({"show", "m.gguf"}).model, "m.gguf");
+    EXPECT_EQ(parsed<TemplateArgs>({"template", "t.jinja"}).file, "t.jinja");
+    EXPECT_EQ(parsed<TemplateArgs>({"template", "t.jinja", "--now", "5"}).unix_seconds, 5);
+    EXPECT_EQ(parsed<ConfigShowArgs>({"config", "show", "--config", "c"}).config_file, "c");
+    EXPECT_EQ(parsed<ConfigCheckArgs>({"config", "check", "c"}).config_file, "c");
+    EXPECT_EQ(parsed<DoctorArgs>({"doctor", "m.gguf", "--port", "1"}).overrides.size(), 2U);
+}
+
+TEST(Parse, NamesTheNearOption) {
+    EXPECT_EQ(error_of({"serve", "m.gguf", "--prot", "80"}),
+              "ballast serve has no option '--prot'; did you mean '--port'?");
+    EXPECT_EQ(error_of({"serve", "m.gguf", "--thread=2"}),
+              "ballast serve has no option '--thread'; did you mean '--threads'?");
+    EXPECT_EQ(error_of({"serve", "m.gguf", "--gpu-layers", "80"}),
+              "ballast serve has no option '--gpu-layers'.");
+    EXPECT_EQ(error_of({"--versoin"}),
+              "ballast has no option '--versoin'; did you mean '--version'?");
+}
+
+TEST(Parse, NamesTheNearSubcommand) {
+    EXPECT_EQ(error_of({"sreve", "m.gguf"}),
+              "ballast has no subcommand 'sreve'; did you mean 'serve'?");
+    EXPECT_EQ(error_of({"chat"}), "ballast has no subcommand 'chat'.");
+    EXPECT_EQ(error_of({"config", "shwo"}),
+              "ballast config has no subcommand 'shwo'; did you mean 'show'?");
+}
+
+TEST(Parse, NamesWhatIsMissing) {
+    EXPECT_EQ(error_of({}), "ballast needs a subcommand; `ballast --help` lists them.");
+    EXPECT_EQ(error_of({"show"}),
+              "ballast show needs a model file; `ballast show --help` explains.");
+    EXPECT_EQ(error_of({"template"}),
+              "ballast template needs a template file; `ballast template --help` explains.");
+    EXPECT_EQ(error_of({"config"}),
+              "ballast config needs 'show' or 'check'; `ballast config --help` explains.");
+    EXPECT_EQ(error_of({"serve", "m.gguf", "--port"}), "The option --port needs a value.");
+}
+
+TEST(Parse, NamesWhatIsTooMuch) {
+    EXPECT_EQ(error_of({"show", "a.gguf", "b.gguf"}),
+              "ballast show takes no further argument 'b.gguf'.");
+    EXPECT_EQ(error_of({"config", "show", "x"}),
+              "ballast config show takes no further argument 'x'.");
+}
+
+TEST(Parse, NamesTheValueThatIsNoNumber) {
+    const std::string message = error_of({"template", "t", "--now", "noon"});
+    EXPECT_NE(message.find("--now"), std::string::npos) << message;
+    EXPECT_NE(message.find("noon"), std::string::npos) << message;
+}
+
+TEST(Parse, PrintsHelpOfTheProgramAndOfEachSubcommand) {
+    const std::string all = parsed<PrintArgs>({"--help"}).text;
+    for (const char* name : {"serve", "show", "template", "config", "doctor", "--version"}) {
+        EXPECT_NE(all.find(name), std::string::npos) << name;
+    }
+    const std::string serve = parsed<PrintArgs>({"serve", "--help"}).text;
+    for (const char* name : {"--host",
+                             "--port",
+                             "--threads",
+                             "--context",
+                             "--parallel",
+                             "--chat-template",
+                             "--config",
+                             "--kv-type",
+                             "MODEL"}) {
+        EXPECT_NE(serve.find(name), std::string::npos) << name;
+    }
+}
+
+TEST(Parse, PrintsTheVersion) {
+    const std::string text = parsed<PrintArgs>({"--version"}).text;
+    EXPECT_TRUE(text.starts_with("ballast 0.")) << text;
+    EXPECT_TRUE(text.ends_with("\n")) << text;
+}
+
+}  // namespace
+}  // namespace ballast::cli
