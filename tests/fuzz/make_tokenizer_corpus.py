@@ -69,7 +69,8 @@ def vocabularies():
 TEXTS = {
     "empty": b"", "words": b"abab aa aaaa  ab\n\naab", "specials": b"<s>a</s> <unk> <0x0A>",
     "utf8": "é 漢字 😀 ▁▁a ▁".encode(), "broken": b"a\xff\xc3(\xe2\x82 \xf0\x9f\x98 \xed\xa0\x80",
-    "controls": bytes(range(256)), "run": b"a" * 300 + b" " * 300, "contractions": b"it's 'LL 12 ab",
+    "controls": bytes(range(256)), "run": b"a" * 300 + b" " * 300,
+    "contractions": b"it's 'LL 12 ab",
 }
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Writes tests/data/pretokenize_golden.jsonl: python3 tests/engine/tokenizer/make_pretokenize_golden.py
+"""Writes tests/data/pretokenize_golden.jsonl:
+    python3 tests/engine/tokenizer/make_pretokenize_golden.py
 
 An independent oracle for the pre-tokenizers: the PyPI package tokenizers (Oniguruma), given the
 expressions as the models' tokenizer.json files have them. Each line has a text of ours and, by name
