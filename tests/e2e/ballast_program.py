@@ -96,8 +96,10 @@ class Server:
 
     def __exit__(self, kind, *_):
         code = self.stop()
+        log = self.log()
+        self._log.close()
         if kind is None and code != 0:
-            raise AssertionError(f"the server ended with {code}:\n" + self.log())
+            raise AssertionError(f"the server ended with {code}:\n" + log)
 
     def stop(self):
         """Sends SIGTERM if it still runs, and gives the exit code."""

@@ -13,7 +13,8 @@ import openai
 from ballast_program import SMOLLM2, Server, model_path
 from suite import main
 
-CAPITAL = [{"role": "user", "content": "What is the capital of France?"}]
+# A question whose answer this small model is sure of, whatever the instruction set.
+CAPITAL = [{"role": "user", "content": "What is the capital of Japan?"}]
 STORY = [{"role": "user", "content": "Tell me a story about a ship."}]
 
 
@@ -73,7 +74,7 @@ class Chat(WithServer):
         self.assertEqual((reply.object, reply.model), ("chat.completion", SMOLLM2))
         (choice,) = reply.choices
         self.assertEqual((choice.index, choice.message.role), (0, "assistant"))
-        self.assertIn("Paris", choice.message.content)
+        self.assertIn("Tokyo", choice.message.content)
         self.assertIn(choice.finish_reason, ("stop", "length"))
         self.assertIsNone(choice.logprobs)
         print("  answer:", choice.message.content)
@@ -301,7 +302,7 @@ class Extras(WithServer):
     def test_shows_the_prompt_of_a_chat(self):
         prompt = json.loads(self.server.request("POST", "/apply-template",
                                                 {"messages": CAPITAL})[2])["prompt"]
-        self.assertIn("<|im_start|>user\nWhat is the capital of France?<|im_end|>", prompt)
+        self.assertIn("<|im_start|>user\nWhat is the capital of Japan?<|im_end|>", prompt)
         self.assertTrue(prompt.endswith("<|im_start|>assistant\n"))
 
     def test_names_each_request(self):
