@@ -10,7 +10,8 @@
 namespace ballast::test {
 namespace {
 
-using namespace std::chrono_literals;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
 
 const std::string kChat = "/v1/chat/completions";
 
@@ -32,7 +33,7 @@ TEST(Lifecycle, Answers503WhileTheModelIsLoaded) {
     ApiSetup setup = chat_setup();
     setup.loaded = false;
     ApiServer server(say({"x"}), setup);
-    for (const std::string request : {post_json(kChat, chat_body().dump()),
+    for (const std::string& request : {post_json(kChat, chat_body().dump()),
                                       post_json("/v1/completions", "{}"),
                                       get("/v1/models"),
                                       get("/v1/models/tiny"),
@@ -166,7 +167,7 @@ TEST(Lifecycle, AClientThatGoesIsNoticedWithinAToken) {
         HttpClient client(server.port());
         client.send(post_json(kChat, chat_body({{"stream", stream}}).dump()));
         ASSERT_TRUE(eventually([&] { return server.engine->jobs_taken() == 1; }));
-        gate.open(2);
+        gate.open();
         if (stream) {
             client.read_until("\"x\"");
         }
