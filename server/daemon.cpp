@@ -83,7 +83,8 @@ class Daemon {
         start_loading();
         if (wait_until_loaded()) {
             if (Status status = become_ready(); !status) {
-                stop(Nanoseconds{0});
+                // Whoever asked meanwhile has been answered 503; that takes no longer.
+                stop(std::chrono::seconds(1));
                 return status;
             }
             wait_for_stop();

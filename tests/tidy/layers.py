@@ -56,6 +56,8 @@ def forbidden_edge(folder, target):
 _ASIO = [r"server/http/", r"server/[^/]+$", r"server/queue/token_stream\."]
 _JSON = [r"server/api/", r"server/cli/", r"engine/chat/", r"engine/sampling/json_schema\.",
          r"scheduler/profile/profile_store\.", r"scheduler/sim/trace\."]
+# Headers that only .cpp files of their own folder include: nothing else compiles the library.
+_PRIVATE_JSON = [r"server/api/conversation\.h$", r"server/api/response_json\.h$"]
 
 # (header pattern, patterns of the files that may include it). The first match decides; a header
 # that matches none of these and is not of the language or of POSIX fails.
@@ -64,7 +66,7 @@ CONTAINMENT = [
     (r"boost/", _ASIO),
     (r"nlohmann/json_fwd\.hpp$", _JSON),
     (r"nlohmann/", [pattern + r"[^/]*\.cpp$" if pattern.endswith("/") else pattern + "cpp$"
-                    for pattern in _JSON]),
+                    for pattern in _JSON] + _PRIVATE_JSON),
     (r"toml\+\+/", [r"config/load\.cpp$"]),
     (r"CLI/", [r"server/cli/"]),
     (r"prometheus/", [r"server/metrics/"]),
@@ -119,5 +121,13 @@ BANNED = [
 
 # Functions that are longer than the limit on purpose: (file, function) and the reason.
 LONG_FUNCTIONS = {}
-# Files that are longer than the limit on purpose.
-LONG_FILES = {}
+# Files that are longer than the limit on purpose, and the reason.
+LONG_FILES = {
+    "engine/chat/template_format.cpp": "one Python formatting language, read beside its manual",
+    "engine/chat/template_lexer.cpp": "one lexer",
+    "engine/chat/template_methods.cpp": "a list: one function for each method of each type",
+    "engine/chat/template_value.h": "one type with all that it can be",
+    "engine/kernels/cpu/avx512_formats.h": "inlined into one source: a loader for each format",
+    "engine/kernels/cpu/simd_attention.h": "inlined into each instruction set's source",
+    "server/http/session.cpp": "one connection, from its first byte to its last",
+}

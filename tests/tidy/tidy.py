@@ -22,6 +22,7 @@ COLUMNS = 100
 FUNCTION_LINES = 70
 SOURCE_LINES = 500
 HEADER_LINES = 200
+TEST_LINES = 800
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M)
 # A factory of a class with a private constructor cannot use make_unique.
 OWNED_NEW = re.compile(r"\bunique_ptr<[^;{}()]*>\s*\w*\(new\b")
@@ -243,7 +244,8 @@ def check_lengths(tree):
         if not path.endswith(CPP):
             continue
         n_lines = text.count("\n")
-        limit = HEADER_LINES if path.endswith((".h", ".cuh")) else SOURCE_LINES
+        limit = HEADER_LINES if path.endswith((".h", ".cuh")) else \
+            TEST_LINES if path.startswith("tests/") else SOURCE_LINES
         if n_lines > limit and path not in layers.LONG_FILES:
             yield path, 1, f"{n_lines} lines (limit {limit})"
         for first, last, name in functions(code_only(text)):

@@ -276,6 +276,7 @@ class Lengths(TidyTest):
     def test_measures_files(self):
         self.expect(tidy.check_lengths, {"a.cpp": HEAD + "\n" * 498})
         self.expect(tidy.check_lengths, {"a.cpp": HEAD + "\n" * 499}, "501 lines (limit 500)")
+        self.expect(tidy.check_lengths, {"tests/a.cpp": HEAD + "\n" * 799}, "801 lines (limit 800)")
         self.expect(tidy.check_lengths, {"a.h": HEAD + "\n" * 199}, "201 lines (limit 200)")
 
     def test_exceptions_name_functions_that_are_there_and_long(self):

@@ -13,6 +13,7 @@
 
 #include "engine/kernels/cpu/avx512.h"
 #include "engine/kernels/cpu/avx512_formats.h"
+#include "engine/kernels/cpu/avx512_formats_k.h"
 #include "engine/kernels/cpu/avx512_transpose.h"
 
 namespace ballast::kernels::avx512 {

@@ -9,6 +9,7 @@
 
 #include "engine/kernels/cpu/avx512.h"
 #include "engine/kernels/cpu/avx512_formats.h"
+#include "engine/kernels/cpu/avx512_formats_k.h"
 
 namespace ballast::kernels::avx512 {
 namespace {

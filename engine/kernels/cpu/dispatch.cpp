@@ -9,9 +9,13 @@ namespace {
 
 constexpr std::array kBestFirst = {Isa::kAvx512, Isa::kAvx2, Isa::kScalar};
 
-bool processor_has(Isa isa) {
-    // Asked once: the answer reads a file and cannot change.
-    static const CpuFeatures features = detect_cpu_features();
+// Asked once: the answer reads a file and cannot change.
+const CpuFeatures& this_processor() {
+    static const CpuFeatures kFeatures = detect_cpu_features();
+    return kFeatures;
+}
+
+bool has(const CpuFeatures& features, Isa isa) {
     switch (isa) {
         case Isa::kScalar:
             return true;
@@ -38,22 +42,23 @@ const KernelTable* built_table(Isa isa) {
 }  // namespace
 
 const KernelTable* find_kernels(Isa isa) {
-    return processor_has(isa) ? built_table(isa) : nullptr;
+    return has(this_processor(), isa) ? built_table(isa) : nullptr;
 }
 
 Result<const KernelTable*> choose_kernels(const std::string& forced) {
-    if (forced.empty()) {
-        for (const Isa isa : kBestFirst) {
-            if (const KernelTable* table = find_kernels(isa)) {
-                return table;
-            }
-        }
-        return fail(ErrorCode::kInternal, "no kernel table was built");
-    }
+    return choose_kernels_for(this_processor(), forced);
+}
+
+Result<const KernelTable*> choose_kernels_for(const CpuFeatures& features,
+                                              const std::string& forced) {
     std::string known;
     for (const Isa isa : kBestFirst) {
+        const KernelTable* table = has(features, isa) ? built_table(isa) : nullptr;
+        if (forced.empty() && table != nullptr) {
+            return table;
+        }
         if (forced == isa_name(isa)) {
-            if (const KernelTable* table = find_kernels(isa)) {
+            if (table != nullptr) {
                 return table;
             }
             return fail(ErrorCode::kUnsupported,

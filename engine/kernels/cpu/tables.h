@@ -10,6 +10,10 @@ const KernelTable* scalar_table();
 const KernelTable* avx2_table();
 const KernelTable* avx512_table();
 
+/// choose_kernels for a processor with these features (tests take some away).
+Result<const KernelTable*> choose_kernels_for(const CpuFeatures& features,
+                                              const std::string& forced);
+
 /// Query rows that attention carries through the blocks of keys together. A row's bits do not
 /// depend on it; it bounds the scratch.
 constexpr int kAttentionRowsMax = 64;

@@ -34,7 +34,7 @@ TEST(ThreadPool, CallsTheJobOnceOnEachThread) {
 // wrong sum (and as a race under ThreadSanitizer).
 TEST(ThreadPool, HasFinishedEveryShareWhenRunReturns) {
     constexpr int kThreads = 4;
-    constexpr int kRounds = 3000;
+    constexpr int kRounds = 1000;
     ThreadPool pool(kThreads);
     std::vector<std::uint64_t> shares(kThreads, 0);
     for (std::uint64_t round = 1; round <= kRounds; ++round) {

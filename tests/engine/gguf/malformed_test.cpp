@@ -109,7 +109,8 @@ TEST(GgufMalformed, RefusesArraysLongerThanTheFileForEveryElementType) {
     for (const std::uint32_t type : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 10U, 11U, 12U}) {
         for (const std::uint64_t count :
              Numbers{65, 1ULL << 32, 1ULL << 61, 1ULL << 62, 1ULL << 63, kMax64}) {
-            const std::string value = le_bytes(type) + le_bytes(count) + std::string(64, '\0');
+            std::string value = le_bytes(type) + le_bytes(count);
+            value.resize(value.size() + 64);
             EXPECT_TRUE(refused(GgufWriter().add_raw("a.b", kArray, value),
                                 "the array of key \"a.b\" at byte 24 claims " +
                                     std::to_string(count) + " elements"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include "engine/kernels/cpu/tables.h"
 #include "tests/engine/kernels/support.h"
 
 namespace ballast::kernels::test {
@@ -42,19 +43,25 @@ TEST(KernelDispatch, RefusesAnUnknownInstructionSetByName) {
     EXPECT_NE(chosen.error().message.find("avx512"), std::string::npos);
 }
 
-TEST(KernelDispatch, RefusesAForcedSetThatThisMachineLacks) {
-    bool all_present = true;
-    for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
-        if (find_kernels(isa) == nullptr) {
-            all_present = false;
-            const auto chosen = choose_kernels(isa_name(isa));
-            ASSERT_FALSE(chosen.has_value());
-            EXPECT_EQ(chosen.error().code, ErrorCode::kUnsupported);
-        }
-    }
-    if (all_present) {
-        GTEST_SKIP() << "this processor runs every table";
-    }
+TEST(KernelDispatch, RefusesAForcedSetThatTheProcessorLacks) {
+    const CpuFeatures only_avx2 = {.avx2 = true};
+    const auto refused = choose_kernels_for(only_avx2, "avx512");
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(refused.error().message.find("avx512"), std::string::npos);
+    EXPECT_FALSE(choose_kernels_for(CpuFeatures{}, "avx2").has_value());
+    EXPECT_TRUE(choose_kernels_for(CpuFeatures{}, "scalar").has_value());
+}
+
+TEST(KernelDispatch, FallsBackToWhatTheProcessorHas) {
+    const auto scalar = choose_kernels_for(CpuFeatures{}, "");
+    ASSERT_TRUE(scalar.has_value());
+    EXPECT_EQ((*scalar)->isa, Isa::kScalar);
+#if defined(__x86_64__)
+    const auto avx2 = choose_kernels_for({.avx2 = true}, "");
+    ASSERT_TRUE(avx2.has_value());
+    EXPECT_EQ((*avx2)->isa, Isa::kAvx2);
+#endif
 }
 
 }  // namespace

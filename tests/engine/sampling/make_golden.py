@@ -2,7 +2,8 @@
 """Writes tests/data/sampling_golden.jsonl: python3 tests/engine/sampling/make_golden.py
 
 An independent sampler in double precision with full sorts, and xoshiro256** from its paper. Each
-line has options, a prompt and the ids drawn. Logits of step t: ((i * 7919 + 131 * (t // 6)) % 1000) / 50 - 10
+line has options, a prompt and the ids drawn. Logits of step t:
+((i * 7919 + 131 * (t // 6)) % 1000) / 50 - 10
 for i in 0..999, so that no two are equal.
 """
 import json
@@ -86,7 +87,8 @@ CASES = [
     {"temperature": 4.0, "min_p": 0.05},
     {"temperature": 4.0, "top_k": 200, "top_p": 0.8, "min_p": 0.1},
     {"temperature": 0, "repetition_penalty": 1.3},
-    {"temperature": 1.5, "repetition_penalty": 1.2, "presence_penalty": 0.7, "frequency_penalty": 0.4},
+    {"temperature": 1.5, "repetition_penalty": 1.2, "presence_penalty": 0.7,
+     "frequency_penalty": 0.4},
     {"temperature": 0, "presence_penalty": 1.5, "frequency_penalty": 0.5},
     {"temperature": 0, "logit_bias": [[3, 15.5], [700, -100.0]]},
     {"temperature": 1.0, "logit_bias": [[3, 8.5], [4, -100.0]], "banned": [5, 6], "top_k": 10},
