@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,11 @@ inline OpenModel open_model(const std::string& path) {
     return open;
 }
 
+/// Whether the long forms are wanted too; tests/nightly.sh says so.
+inline bool nightly() {
+    return std::getenv("BALLAST_NIGHTLY") != nullptr;
+}
+
 /// Names of the instruction sets that this build and processor have.
 inline std::vector<std::string> available_isas() {
     std::vector<std::string> names;
@@ -46,13 +52,15 @@ inline std::vector<std::string> available_isas() {
     return names;
 }
 
+/// One thread: ctest runs as many tests at once as there are cores, and that the number of threads
+/// changes nothing is another test's matter (tests/engine/runtime/neighbours_test.cpp).
 inline std::unique_ptr<runtime::Evaluator> make_evaluator(const OpenModel& open,
                                                           const std::string& isa,
                                                           const std::string& kv_type,
                                                           int n_sequences,
                                                           int context) {
     auto evaluator = runtime::Evaluator::create(
-        *open.model, {.threads = 2, .kv_type = kv_type, .force_isa = isa}, n_sequences, context);
+        *open.model, {.threads = 1, .kv_type = kv_type, .force_isa = isa}, n_sequences, context);
     EXPECT_TRUE(evaluator.has_value()) << evaluator.error().message;
     return std::move(*evaluator);
 }

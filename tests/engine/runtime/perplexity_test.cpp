@@ -55,7 +55,7 @@ TEST_P(PerplexityOfTheGpl, IsNoWorseThanLlamaCpps) {
     ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
     const auto result =
         runtime::perplexity(*loaded,
-                            {.threads = 2, .force_isa = isa_name(isa)},
+                            {.threads = 1, .force_isa = isa_name(isa)},
                             read_file(text_path),
                             {.chunks = whole ? kChunks : 1, .arithmetic = arithmetic},
                             [](int, double) {});
