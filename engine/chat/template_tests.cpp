@@ -153,7 +153,8 @@ Result<bool> apply_test(const Values& values,
             return remainder_is(values, value, Value::integer(2), name == "odd" ? 1 : 0);
         }
         if (name == "filter" || name == "test") {
-            const std::string_view wanted = value.is(Kind::kString) ? value.text() : "";
+            const std::string_view wanted =
+                value.is(Kind::kString) ? std::string_view(value.text()) : std::string_view();
             return name == "filter" ? has_filter(wanted) : has_test(wanted);
         }
         return case_is(values, value, name == "upper");
