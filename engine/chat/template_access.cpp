@@ -249,6 +249,13 @@ Result<std::optional<std::size_t>> find_key(Heap& heap, const Entries& entries, 
     for (std::size_t i = 0; i < entries.size(); ++i) {
         const Value& candidate = entries[i].first;
         if (candidate.is(Kind::kString) && key.is(Kind::kString)) {
+            const std::size_t size = key.text().size();
+            if (size != candidate.text().size()) {
+                continue;
+            }
+            if (size > Heap::kBytesPerStep) {
+                BALLAST_TRY_STATUS(heap.spend_bytes(size));
+            }
             if (candidate.text() == key.text()) {
                 return std::optional<std::size_t>(i);
             }

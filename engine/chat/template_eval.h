@@ -20,6 +20,7 @@
 #include "engine/chat/template_heap.h"
 #include "engine/chat/template_operators.h"
 #include "engine/chat/template_value.h"
+#include "engine/chat/template_values.h"
 
 namespace ballast::chat {
 

@@ -69,6 +69,7 @@ Result<Value> filter_trim(const FilterCall& call) {
         return like_input(call, std::string(strip_space(text, Side::kBoth)));
     }
     BALLAST_TRY(const auto characters, bound.text(0, ""));
+    BALLAST_TRY_STATUS(call.heap().spend(characters.size() + text.size() / 4));
     return like_input(call, std::string(strip_characters(text, characters, Side::kBoth)));
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/chat/template_callable.h"
 #include "engine/chat/template_value.h"
+#include "engine/chat/template_values.h"
 
 namespace ballast::chat {
 

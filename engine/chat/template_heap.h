@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "engine/base/result.h"
 
@@ -52,6 +53,11 @@ class Heap {
     /// Counts work that is linear in bytes touched; memory is far quicker than steps are.
     Status spend_bytes(std::uint64_t bytes) { return spend(1 + bytes / kBytesPerStep); }
 
+    /// Counts one search (template_search.h) of all occurrences.
+    Status spend_search(std::string_view text, std::string_view needle) {
+        return spend(1 + (text.size() + needle.size()) / kSearchedBytesPerStep);
+    }
+
     /// Fails if `bytes` more would not fit; to be asked before something large is built.
     Status ensure(std::uint64_t bytes) const;
     /// ensure(count * bytes_each) without overflow.
@@ -61,8 +67,10 @@ class Heap {
 
     const Limits& limits() const { return limits_; }
 
-    /// A step is about 50 ns of interpretation; touching 128 bytes is well below that.
-    static constexpr std::uint64_t kBytesPerStep = 128;
+    /// A step is about 50 ns of interpretation; copying or checking 64 bytes is about as much, and
+    /// so is finding at worst a short text in 16.
+    static constexpr std::uint64_t kBytesPerStep = 64;
+    static constexpr std::uint64_t kSearchedBytesPerStep = 16;
 
   private:
     friend class Charge;

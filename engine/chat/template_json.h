@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "engine/chat/template_value.h"
+#include "engine/chat/template_values.h"
 
 namespace ballast::chat {
 

@@ -11,6 +11,7 @@
 #include "engine/chat/template_method_table.h"
 #include "engine/chat/template_operators.h"
 #include "engine/chat/template_print.h"
+#include "engine/chat/template_search.h"
 #include "engine/chat/template_text.h"
 
 namespace ballast::chat {
@@ -143,11 +144,12 @@ Result<Value> replace_text(const Values& values,
                            std::int64_t count) {
     std::uint64_t left =
         count < 0 ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(count);
-    BALLAST_TRY_STATUS(values.heap().spend_bytes(text.size()));
+    BALLAST_TRY_STATUS(values.heap().spend_search(text, from));
+    const TextSearch search(from);
     std::string out;
     std::size_t at = 0;
     while (left > 0) {
-        const std::size_t found = text.find(from, at);
+        const std::size_t found = search.find(text, at);
         if (found == std::string_view::npos) {
             break;
         }

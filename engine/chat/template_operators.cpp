@@ -9,7 +9,7 @@
 #include "engine/chat/template_callable.h"
 #include "engine/chat/template_format.h"
 #include "engine/chat/template_markup.h"
-#include "engine/chat/template_text.h"
+#include "engine/chat/template_search.h"
 
 namespace ballast::chat {
 
@@ -111,6 +111,7 @@ bool decide(Operator op, int order) {
 }
 
 Result<bool> ordered(const Values& values, Operator op, const Value& a, const Value& b) {
+    BALLAST_TRY_STATUS(values.heap().spend(1));
     if (a.is_number() && b.is_number()) {
         return decide(op, order_numbers(a, b));
     }
@@ -388,8 +389,8 @@ Result<bool> contains(const Values& values, const Value& container, const Value&
             return template_error("'in <string>' requires string as left operand, not " +
                                   type_name(item));
         }
-        BALLAST_TRY_STATUS(values.heap().spend_bytes(container.text().size()));
-        return container.text().find(item.text()) != std::string::npos;
+        BALLAST_TRY_STATUS(values.heap().spend_search(container.text(), item.text()));
+        return TextSearch(item.text()).find(container.text()) != std::string::npos;
     }
     if (container.is(Kind::kDict) ||
         (container.is(Kind::kView) && container.view().part == ViewPart::kKeys)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/chat/template_value.h"
+#include "engine/chat/template_values.h"
 
 namespace ballast::chat {
 

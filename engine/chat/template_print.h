@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "engine/chat/template_value.h"
+#include "engine/chat/template_values.h"
 
 namespace ballast::chat {
 

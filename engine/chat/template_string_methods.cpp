@@ -8,6 +8,7 @@
 #include "engine/chat/template_method_table.h"
 #include "engine/chat/template_methods.h"
 #include "engine/chat/template_operators.h"
+#include "engine/chat/template_search.h"
 #include "engine/chat/template_text.h"
 
 namespace ballast::chat {
@@ -49,6 +50,7 @@ Result<Value> method_strip(const MethodCall& call) {
         return call.values.string(strip_space(call.text(), side));
     }
     BALLAST_TRY(const auto characters, bound.text(0, ""));
+    BALLAST_TRY_STATUS(call.values.heap().spend(characters.size() + call.text().size() / 4));
     return call.values.string(strip_characters(call.text(), characters, side));
 }
 
@@ -64,13 +66,14 @@ Result<Value> pieces_list(const Values& values, const std::vector<std::string_vi
 
 /// Before a string is cut at every separator: there may be as many pieces as it has characters.
 Status check_pieces(const Values& values, std::string_view text, std::string_view separator) {
-    BALLAST_TRY_STATUS(values.heap().spend(text.size() / 16));
+    BALLAST_TRY_STATUS(values.heap().spend_search(text, separator));
     std::uint64_t pieces = 1;
     if (separator.empty()) {
         pieces = text.size() / 2 + 1;
     } else {
-        for (std::size_t at = text.find(separator); at != std::string_view::npos;
-             at = text.find(separator, at + separator.size())) {
+        const TextSearch search(separator);
+        for (std::size_t at = search.find(text); at != std::string_view::npos;
+             at = search.find(text, at + separator.size())) {
             ++pieces;
         }
     }
@@ -107,7 +110,11 @@ Result<Value> method_partition(const MethodCall& call) {
     }
     const bool from_right = call.name == "rpartition";
     const std::string& text = call.text();
-    const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
+    BALLAST_TRY_STATUS(call.values.heap().spend_search(text, separator));
+    const std::size_t at =
+        TextSearch(separator,
+                   from_right ? TextSearch::Direction::kBackward : TextSearch::Direction::kForward)
+            .find(text);
     std::string parts[3] = {text, "", ""};
     if (at != std::string::npos) {
         parts[0] = text.substr(0, at);
@@ -176,12 +183,12 @@ Result<Value> method_find(const MethodCall& call) {
     BALLAST_TRY(const auto bound,
                 BoundArguments::bind(call.name, call.arguments, {"sub", "start", "end"}, 1));
     BALLAST_TRY(const auto needle, bound.text(0, ""));
-    BALLAST_TRY_STATUS(call.values.heap().spend_bytes(call.text().size()));
+    BALLAST_TRY_STATUS(call.values.heap().spend_search(call.text(), needle));
     BALLAST_TRY(const Window part, window(call, bound));
     const bool from_right = call.name == "rfind" || call.name == "rindex";
-    const std::size_t at = !part.valid  ? std::string_view::npos
-                           : from_right ? part.text.rfind(needle)
-                                        : part.text.find(needle);
+    const TextSearch search(
+        needle, from_right ? TextSearch::Direction::kBackward : TextSearch::Direction::kForward);
+    const std::size_t at = part.valid ? search.find(part.text) : std::string_view::npos;
     if (at != std::string_view::npos) {
         const auto before = static_cast<std::int64_t>(count_code_points(part.text.substr(0, at)));
         return Value::integer(part.skipped + before);
@@ -196,7 +203,7 @@ Result<Value> method_count(const MethodCall& call) {
     BALLAST_TRY(const auto bound,
                 BoundArguments::bind(call.name, call.arguments, {"sub", "start", "end"}, 1));
     BALLAST_TRY(const auto needle, bound.text(0, ""));
-    BALLAST_TRY_STATUS(call.values.heap().spend_bytes(call.text().size()));
+    BALLAST_TRY_STATUS(call.values.heap().spend_search(call.text(), needle));
     BALLAST_TRY(const Window part, window(call, bound));
     if (!part.valid) {
         return Value::integer(0);
@@ -205,8 +212,9 @@ Result<Value> method_count(const MethodCall& call) {
         return Value::integer(static_cast<Integer>(count_code_points(part.text)) + 1);
     }
     std::int64_t count = 0;
-    for (std::size_t at = part.text.find(needle); at != std::string_view::npos;
-         at = part.text.find(needle, at + needle.size())) {
+    const TextSearch search(needle);
+    for (std::size_t at = search.find(part.text); at != std::string_view::npos;
+         at = search.find(part.text, at + needle.size())) {
         ++count;
     }
     return Value::integer(count);

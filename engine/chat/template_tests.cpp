@@ -153,10 +153,9 @@ Result<bool> apply_test(const Values& values,
             return remainder_is(values, value, Value::integer(2), name == "odd" ? 1 : 0);
         }
         if (name == "filter" || name == "test") {
-            if (!value.is(Kind::kString)) {
-                return false;
-            }
-            return name == "filter" ? has_filter(value.text()) : has_test(value.text());
+            const std::string_view wanted =
+                value.is(Kind::kString) ? std::string_view(value.text()) : std::string_view();
+            return name == "filter" ? has_filter(wanted) : has_test(wanted);
         }
         return case_is(values, value, name == "upper");
     }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "engine/chat/template_callable.h"
+#include "engine/chat/template_values.h"
 
 namespace ballast::chat {
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/chat/template_search.h"
+
 namespace ballast::chat {
 
 namespace {
@@ -151,7 +153,7 @@ char32_t code_point_at(std::string_view text, std::size_t at) {
     const std::size_t n = code_point_bytes(text, at);
     const unsigned lead = byte_at(text, at);
     if (n == 1) {
-        return lead;
+        return lead < 0x80 ? lead : 0xFFFD;
     }
     char32_t value = lead & (0x7FU >> n);
     for (std::size_t i = 1; i < n; ++i) {
@@ -412,8 +414,10 @@ std::vector<std::string_view> split_text(std::string_view text,
         return split_space(text, splits_max, from_right);
     }
     std::vector<std::string_view> pieces;
+    const TextSearch search(
+        separator, from_right ? TextSearch::Direction::kBackward : TextSearch::Direction::kForward);
     while (splits_max < 0 || static_cast<std::int64_t>(pieces.size()) < splits_max) {
-        const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
+        const std::size_t at = search.find(text);
         if (at == std::string_view::npos) {
             break;
         }

@@ -15,7 +15,7 @@ namespace ballast::chat {
 /// Bytes of the code point that starts at text[at] (at < text.size()).
 std::size_t code_point_bytes(std::string_view text, std::size_t at);
 
-/// The code point that starts at text[at]; a stray byte gives its own value.
+/// The code point that starts at text[at]; a stray byte gives U+FFFD.
 char32_t code_point_at(std::string_view text, std::size_t at);
 
 std::size_t count_code_points(std::string_view text);

@@ -8,6 +8,7 @@
 #include "engine/chat/template_callable.h"
 #include "engine/chat/template_operators.h"
 #include "engine/chat/template_text.h"
+#include "engine/chat/template_values.h"
 
 namespace ballast::chat {
 

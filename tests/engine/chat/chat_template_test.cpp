@@ -61,8 +61,9 @@ TEST(ChatTemplate, PassesTheTemplatesOwnErrorWordForWord) {
 }
 
 TEST(ChatTemplate, FormatsTheTimeItIsGiven) {
-    EXPECT_EQ(render("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}", {}, 951782400).value_or(""),
-              "2000-02-29 00:00:00");
+    EXPECT_EQ(
+        render("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}", Json::object(), 951782400).value_or(""),
+        "2000-02-29 00:00:00");
     EXPECT_EQ(render("{{ strftime_now('%Q %') }}").value_or(""), "%Q %");
 }
 
