@@ -27,10 +27,10 @@ if(BALLAST_WERROR)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_definitions(ballast_flags INTERFACE _GLIBCXX_ASSERTIONS)
-    # Two warnings that g++ 12 raises falsely once it optimises: on the frames of Asio's coroutines,
-    # and on std::optional<std::string>. The analyzer of clang-tidy finds the real ones.
+    # Warnings that g++ 12 raises falsely once it optimises: on the frames of Asio's coroutines, and
+    # on std::string inside other things. The sanitizers and clang-tidy's analyzer find real ones.
     target_compile_options(ballast_flags INTERFACE
-        -Wno-mismatched-new-delete -Wno-maybe-uninitialized)
+        -Wno-mismatched-new-delete -Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds)
 endif()
 if(BALLAST_SANITIZE)
     list(JOIN BALLAST_SANITIZE "," joined)

@@ -32,11 +32,11 @@ TEST(Lifecycle, Answers503WhileTheModelIsLoaded) {
     ApiSetup setup = chat_setup();
     setup.loaded = false;
     ApiServer server(say({"x"}), setup);
-    for (const std::string request : {post_json(kChat, chat_body().dump()),
-                                      post_json("/v1/completions", "{}"),
-                                      get("/v1/models"),
-                                      get("/v1/models/tiny"),
-                                      post_json("/tokenize", "{}")}) {
+    for (const std::string& request : {post_json(kChat, chat_body().dump()),
+                                       post_json("/v1/completions", "{}"),
+                                       get("/v1/models"),
+                                       get("/v1/models/tiny"),
+                                       post_json("/tokenize", "{}")}) {
         const ClientReply reply = fetch(server.port(), request);
         EXPECT_EQ(reply.status, 503);
         EXPECT_EQ(error_of(reply).code, "model_loading");
