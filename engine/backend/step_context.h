@@ -19,16 +19,16 @@ struct SequenceRows {
     int n_rows = 0;
     std::int64_t first_position = 0;
     /// Logical KV block of positions [32·i, 32·i + 32); covers all positions of the rows.
-    std::span<const std::int32_t> blocks;
+    std::span<const std::int32_t> blocks = {};
 };
 
 /// The batch: all that a forward pass sees of it. Decode rows come first, so that each row's
 /// arithmetic class follows from its number.
 struct StepInput {
-    std::span<const TokenId> tokens;            // [n_rows]
-    std::span<const SequenceRows> sequences;    // cover the rows in order
-    int n_decode_rows = 0;                      // rows [0, n_decode_rows) are of the decode class
-    std::span<const std::int32_t> output_rows;  // rows whose logits are wanted, ascending
+    std::span<const TokenId> tokens = {};          // [n_rows]
+    std::span<const SequenceRows> sequences = {};  // cover the rows in order
+    int n_decode_rows = 0;  // rows [0, n_decode_rows) are of the decode class
+    std::span<const std::int32_t> output_rows = {};  // rows whose logits are wanted, ascending
 
     int n_rows() const { return static_cast<int>(tokens.size()); }
     /// Output rows of the decode class; they come first too.
@@ -76,7 +76,7 @@ struct KvRangeView {
 /// One layer's KV: its ranges in order of heads.
 struct KvLayerView {
     kernels::KvType type = kernels::KvType::kF16;
-    std::span<const KvRangeView> ranges;
+    std::span<const KvRangeView> ranges = {};
 };
 
 /// Cosines and sines of a rope table for the step's rows: [n_rows, n_rotated / 2] each.
@@ -88,11 +88,11 @@ struct RopeView {
 
 /// Everything an op list runs on.
 struct StepContext {
-    StepInput input;
-    std::span<const WeightView> weights;  // by UnitId
-    std::span<const SlotView> slots;      // by SlotId
-    std::span<const KvLayerView> kv;      // by layer
-    std::span<const RopeView> rope;       // by table
+    StepInput input = {};
+    std::span<const WeightView> weights = {};  // by UnitId
+    std::span<const SlotView> slots = {};      // by SlotId
+    std::span<const KvLayerView> kv = {};      // by layer
+    std::span<const RopeView> rope = {};       // by table
 };
 
 }  // namespace ballast::backend

@@ -338,7 +338,7 @@ Result<Value> get_slice(const Values& values, const Value& object, const SliceBo
     const bool sliceable =
         object.is(Kind::kString) || object.is_sequence() || object.is(Kind::kRange);
     if (!sliceable || !usable(bounds.start) || !usable(bounds.stop) || !usable(bounds.step)) {
-        return values.undefined(described(object) + " has no such slice");
+        return template_error("'" + described(object) + "' cannot be sliced like that");
     }
     BALLAST_TRY(const std::int64_t size, length(values, object));
     BALLAST_TRY(const Slice slice, resolve_slice(bounds, size));

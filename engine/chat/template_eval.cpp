@@ -317,7 +317,6 @@ Status TemplateRenderer::run_loop_body(LoopState& state, const Value& loop, bool
         }
         ++state.index0;
         state.current = *item;
-        any = true;
         frame.renew();
         if (node.uses_loop) {
             bind(kSymbolLoop, loop);
@@ -327,6 +326,8 @@ Status TemplateRenderer::run_loop_body(LoopState& state, const Value& loop, bool
         if (flow == Flow::kBreak) {
             return {};
         }
+        // As Jinja2 has it: a round that `break` or `continue` cuts short does not count.
+        any = any || flow == Flow::kNormal;
     }
 }
 

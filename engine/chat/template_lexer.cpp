@@ -24,26 +24,6 @@ int digit_value(char c) {
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
 }
 
-/// Line ends become \n, and one at the very end goes, as Jinja2 does by default.
-std::string normalized(std::string_view source) {
-    std::string out;
-    out.reserve(source.size());
-    for (std::size_t i = 0; i < source.size(); ++i) {
-        if (source[i] != '\r') {
-            out += source[i];
-            continue;
-        }
-        out += '\n';
-        if (i + 1 < source.size() && source[i + 1] == '\n') {
-            ++i;
-        }
-    }
-    if (!out.empty() && out.back() == '\n') {
-        out.pop_back();
-    }
-    return out;
-}
-
 class Scanner {
   public:
     explicit Scanner(std::string source) : storage_(std::move(source)), source_(storage_) {}
@@ -504,7 +484,12 @@ Result<std::vector<Token>> tokenize_template(std::string_view source) {
     if (!is_valid_utf8(source)) {
         return fail(ErrorCode::kInvalidRequest, "the chat template is not valid UTF-8");
     }
-    return Scanner(normalized(source)).run();
+    std::string text = with_plain_newlines(source);
+    // One line end at the very end goes, as Jinja2 does by default.
+    if (text.ends_with('\n')) {
+        text.pop_back();
+    }
+    return Scanner(std::move(text)).run();
 }
 
 }  // namespace ballast::chat

@@ -63,7 +63,8 @@ Result<Value> get_item(const Values& values, const Value& object, const Value& i
 /// obj.name, falling back to an item, else undefined.
 Result<Value> get_attribute(const Values& values, const Value& object, std::string_view name);
 
-/// Bounds of a slice; absent ones are none.
+/// Bounds of a slice; absent ones are none. A value that cannot be sliced is an error, not
+/// undefined.
 struct SliceBounds {
     Value start = Value::none();
     Value stop = Value::none();

@@ -125,9 +125,6 @@ Result<ExpressionPtr> TemplateParser::parse_subscript(ExpressionPtr node) {
         parts.push_back(std::move(part));
     }
     take();
-    if (parts.empty()) {
-        return error_at(item->line, "a subscript is empty");
-    }
     if (parts.size() == 1 && parts[0]->kind == ExpressionKind::kSlice && !parts[0]->operands[0]) {
         parts[0]->operands[0] = std::move(node);
         return measured(std::move(parts[0]));

@@ -399,12 +399,6 @@ Result<Target> TemplateParser::parse_target(bool allow_attribute, bool allow_tup
     Target tuple;
     tuple.parts.push_back(std::move(first));
     while (skip_operator(",")) {
-        if (current().kind != TokenKind::kName && !is_operator("(")) {
-            break;
-        }
-        if (is_name("in")) {
-            break;
-        }
         BALLAST_TRY(auto part, parse_single_target(allow_attribute));
         tuple.parts.push_back(std::move(part));
     }

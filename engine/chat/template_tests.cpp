@@ -153,8 +153,10 @@ Result<bool> apply_test(const Values& values,
             return remainder_is(values, value, Value::integer(2), name == "odd" ? 1 : 0);
         }
         if (name == "filter" || name == "test") {
-            const std::string_view wanted = value.is(Kind::kString) ? value.text() : "";
-            return name == "filter" ? has_filter(wanted) : has_test(wanted);
+            if (!value.is(Kind::kString)) {
+                return false;
+            }
+            return name == "filter" ? has_filter(value.text()) : has_test(value.text());
         }
         return case_is(values, value, name == "upper");
     }

@@ -190,6 +190,22 @@ bool is_valid_utf8(std::string_view text) {
     return true;
 }
 
+std::string with_plain_newlines(std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '\r') {
+            out += text[i];
+            continue;
+        }
+        out += '\n';
+        if (i + 1 < text.size() && text[i + 1] == '\n') {
+            ++i;
+        }
+    }
+    return out;
+}
+
 void append_code_point(std::string& out, char32_t c) {
     const auto put = [&out](char32_t byte) { out += static_cast<char>(byte); };
     if (c < 0x80) {

@@ -25,6 +25,9 @@ std::size_t byte_offset(std::string_view text, std::size_t index);
 
 bool is_valid_utf8(std::string_view text);
 
+/// With every \r\n and \r as \n.
+std::string with_plain_newlines(std::string_view text);
+
 void append_code_point(std::string& out, char32_t code_point);
 
 /// What Python's str.isspace() accepts.

@@ -163,6 +163,8 @@ std::string Engine::failure() const {
 void Engine::State::loop(StopToken stop) {
     while (!stop.stop_requested()) {
         progress_ns.store(clock.now().count());
+        // Before a job leaves the source: who sees an empty source and an idle engine can be sure.
+        idle.store(false);
         take_jobs();
         drop_cancelled();
         if (running.empty()) {
@@ -192,7 +194,6 @@ void Engine::State::take_jobs() {
         if (job == nullptr) {
             return;
         }
-        idle.store(false);
         if (!job->sink->cancelled()) {
             start_job(std::move(job));
         }

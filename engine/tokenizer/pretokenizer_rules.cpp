@@ -29,34 +29,36 @@ constexpr std::array kDefault = {std::string_view(R"([\p{P}$+<=>^~|]+)"),
                                  std::string_view(R"([0-9][0-9][0-9])")};
 
 // A word takes one sign before it; line ends stay with the signs before them.
-#define BALLAST_CONTRACTIONS R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
-#define BALLAST_SPACE_TAIL R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
-#define BALLAST_SIGNS R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-
 constexpr std::array kLlama3 = {
-    std::string_view(BALLAST_CONTRACTIONS
-                     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" BALLAST_SIGNS BALLAST_SPACE_TAIL)};
+    std::string_view(R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
+                     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+                     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 
-constexpr std::array kQwen2 = {std::string_view(
-    BALLAST_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" BALLAST_SIGNS BALLAST_SPACE_TAIL)};
+// The same with single digits.
+constexpr std::array kQwen2 = {
+    std::string_view(R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
+                     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+                     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 
 // Qwen2's with combining marks counted as letters.
-constexpr std::array kQwen35 = {std::string_view(
-    BALLAST_CONTRACTIONS
-    R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" BALLAST_SPACE_TAIL)};
+constexpr std::array kQwen35 = {
+    std::string_view(R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
+                     R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
+                     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 
 // A word is capitals then small letters, or capitals alone; letters without case are both.
-#define BALLAST_CAPITALS R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
-#define BALLAST_SMALLS R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
-#define BALLAST_CASED_WORDS(suffix)                                        \
-    R"([^\r\n\p{L}\p{N}]?)" BALLAST_CAPITALS "*" BALLAST_SMALLS "+" suffix \
-    R"(|[^\r\n\p{L}\p{N}]?)" BALLAST_CAPITALS "+" BALLAST_SMALLS "*" suffix
-
 constexpr std::array kTekken = {std::string_view(
-    BALLAST_CASED_WORDS("") R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" BALLAST_SPACE_TAIL)};
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 
-constexpr std::array kGpt4o = {std::string_view(BALLAST_CASED_WORDS(
-    BALLAST_CONTRACTIONS "?") R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" BALLAST_SPACE_TAIL)};
+// Tekken's, where a word keeps its contraction and three digits go together.
+constexpr std::array kGpt4o = {std::string_view(
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 
 // `\s+$` of the original, begun only where white space begins: otherwise a long run that is not at
 // the end would be tried from each of its places.
@@ -98,17 +100,10 @@ constexpr std::array kDeepseekV3 = {
     std::string_view(R"(\p{N}{1,3})"),
     std::string_view(R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)"),
     std::string_view(R"([!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
-                     R"(| ?[\p{P}\p{S}]+[\r\n]*)" BALLAST_SPACE_TAIL)};
+                     R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 
 constexpr std::array kBloom = {
     std::string_view(R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C}]+)")};
-
-#undef BALLAST_CONTRACTIONS
-#undef BALLAST_SPACE_TAIL
-#undef BALLAST_SIGNS
-#undef BALLAST_CAPITALS
-#undef BALLAST_SMALLS
-#undef BALLAST_CASED_WORDS
 
 constexpr PretokenizerRule kLlama3WithBos = {
     .patterns = kLlama3, .whole_words_first = true, .adds_bos = true};

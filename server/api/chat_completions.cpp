@@ -22,7 +22,8 @@ ApiResult<Generation> prepare(Services& services, const std::string& body) {
     BALLAST_TRY(const Json document, parse_json_object(body));
     BALLAST_TRY(ChatRequest request, parse_chat_request(document, served, services.options));
     BALLAST_TRY(std::vector<TokenId> ids,
-                encode_conversation(request.conversation, served, services.clock.unix_seconds()));
+                encode_conversation(
+                    std::move(request.conversation), served, services.clock.unix_seconds()));
     BALLAST_TRY(const int room,
                 reply_room(services, served, request.generation, ids.size(), "messages"));
     if (ids.empty()) {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace ballast::api {
 

@@ -8,7 +8,7 @@
 
 namespace ballast::api {
 
-/// Validated. Plain data; for .cpp files of this folder only.
+/// Validated. Plain data.
 struct ChatRequest {
     GenerationRequest generation;
     Conversation conversation;

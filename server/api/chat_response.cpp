@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "server/api/response_json.h"
 
 namespace ballast::api {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace ballast::api {
 
@@ -72,7 +73,7 @@ ApiResult<std::string> parse_content(const FieldReader& message) {
     return refuse(invalid_type(path, "a string or an array of parts", type_name(*content)));
 }
 
-ApiResult<Json> parse_message(const Json& value, const std::string& path, bool has_developer) {
+ApiResult<Message> parse_message(const Json& value, const std::string& path, bool has_developer) {
     if (!value.is_object()) {
         return refuse(invalid_type(path, "an object", type_name(value)));
     }
@@ -95,62 +96,55 @@ ApiResult<Json> parse_message(const Json& value, const std::string& path, bool h
         }
     }
     BALLAST_TRY(std::string content, parse_content(fields));
-    Json message = Json::object();
-    message["role"] = *role == "developer" && !has_developer ? "system" : *role;
-    message["content"] = std::move(content);
-    for (const char* name : {"name", "reasoning_content"}) {
-        BALLAST_TRY(auto text, fields.string(name));
-        if (text) {
-            message[name] = std::move(*text);
-        }
-    }
+    Message message;
+    message.role = *role == "developer" && !has_developer ? "system" : *role;
+    message.content = std::move(content);
+    BALLAST_TRY(message.name, fields.string("name"));
+    BALLAST_TRY(message.reasoning_content, fields.string("reasoning_content"));
     return message;
-}
-
-/// chat_template_kwargs: an allow-list, because a template's variables could otherwise replace
-/// messages and limits.
-ApiResult<void> parse_template_arguments(const FieldReader& fields, Json& variables) {
-    BALLAST_TRY(const Json* arguments, fields.object("chat_template_kwargs"));
-    if (arguments == nullptr) {
-        return {};
-    }
-    const FieldReader inner(*arguments, "chat_template_kwargs.");
-    for (const auto& [key, value] : arguments->get_ref<const Json::object_t&>()) {
-        if (key == "enable_thinking" || key == "thinking") {
-            BALLAST_TRY(const auto flag, inner.boolean(key));
-            if (flag) {
-                variables[key] = *flag;
-            }
-        } else if (key == "reasoning_effort") {
-            BALLAST_TRY(const auto text, inner.string(key));
-            if (text) {
-                variables[key] = *text;
-            }
-        } else {
-            return refuse(unsupported(inner.path(key.substr(0, 64)),
-                                      "only enable_thinking, thinking and reasoning_effort are "
-                                      "passed to the template."));
-        }
-    }
-    return {};
 }
 
 /// For a model whose template knows neither word this has no effect, which is what it means for a
 /// model that does not think.
-ApiResult<void> parse_reasoning_effort(const FieldReader& fields, Json& variables) {
+ApiResult<void> parse_reasoning_effort(const FieldReader& fields, Conversation& conversation) {
     BALLAST_TRY(const auto effort, fields.string("reasoning_effort"));
     if (!effort) {
         return {};
     }
     for (const char* known : {"none", "minimal", "low", "medium", "high", "xhigh"}) {
         if (*effort == known) {
-            variables["reasoning_effort"] = *effort;
-            variables["enable_thinking"] = *effort != "none";
+            conversation.reasoning_effort = *effort;
+            conversation.enable_thinking = *effort != "none";
             return {};
         }
     }
-    return refuse(invalid_value(
-        "reasoning_effort", "use none, minimal, low, medium, high or xhigh.", "invalid_value"));
+    return refuse(invalid_value(fields.path("reasoning_effort"),
+                                "use none, minimal, low, medium, high or xhigh.",
+                                "invalid_value"));
+}
+
+/// chat_template_kwargs: an allow-list, because a template's variables could otherwise replace
+/// messages and limits.
+ApiResult<void> parse_template_arguments(const FieldReader& fields, Conversation& conversation) {
+    BALLAST_TRY(const Json* arguments, fields.object("chat_template_kwargs"));
+    if (arguments == nullptr) {
+        return {};
+    }
+    const FieldReader inner(*arguments, "chat_template_kwargs.");
+    for (const auto& [key, value] : arguments->get_ref<const Json::object_t&>()) {
+        if (key != "enable_thinking" && key != "thinking" && key != "reasoning_effort") {
+            return refuse(unsupported(inner.path(key.substr(0, 64)),
+                                      "only enable_thinking, thinking and reasoning_effort are "
+                                      "passed to the template."));
+        }
+    }
+    BALLAST_TRY(const auto enable_thinking, inner.boolean("enable_thinking"));
+    BALLAST_TRY(conversation.thinking, inner.boolean("thinking"));
+    BALLAST_TRY_STATUS(parse_reasoning_effort(inner, conversation));
+    if (enable_thinking) {
+        conversation.enable_thinking = enable_thinking;
+    }
+    return {};
 }
 
 }  // namespace
@@ -173,14 +167,14 @@ ApiResult<Conversation> parse_conversation(const FieldReader& fields, const Serv
         served.chat_template != nullptr &&
         served.chat_template->source().find("developer") != std::string::npos;
     for (std::size_t i = 0; i < messages->size(); ++i) {
-        BALLAST_TRY(Json message,
+        BALLAST_TRY(Message message,
                     parse_message((*messages)[i], fmt::format("messages[{}]", i), has_developer));
         conversation.messages.push_back(std::move(message));
     }
     BALLAST_TRY(conversation.add_generation_prompt,
                 fields.boolean_or("add_generation_prompt", true));
-    BALLAST_TRY_STATUS(parse_reasoning_effort(fields, conversation.variables));
-    BALLAST_TRY_STATUS(parse_template_arguments(fields, conversation.variables));
+    BALLAST_TRY_STATUS(parse_reasoning_effort(fields, conversation));
+    BALLAST_TRY_STATUS(parse_template_arguments(fields, conversation));
     return conversation;
 }
 

@@ -2,8 +2,9 @@
 // Messages as a chat template takes them: checked, with text parts joined and roles mapped.
 #pragma once
 
-// Only .cpp files of this folder include this header.
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "server/api/error_reply.h"
 #include "server/api/field_reader.h"
@@ -11,11 +12,22 @@
 
 namespace ballast::api {
 
-/// Validated. Plain data; for .cpp files of this folder only, it needs nlohmann's full header.
+/// One turn. Plain data.
+struct Message {
+    std::string role;  // system, developer, user or assistant
+    std::string content;
+    std::optional<std::string> name;
+    std::optional<std::string> reasoning_content;
+};
+
+/// Validated. Plain data.
 struct Conversation {
-    Json messages = Json::array();    // [{role, content, name?, …}], content always a string
-    Json variables = Json::object();  // further globals: reasoning_effort, enable_thinking
+    std::vector<Message> messages;  // at least one
     bool add_generation_prompt = true;
+    // Further variables of the template; absent ones are undefined there.
+    std::optional<std::string> reasoning_effort;
+    std::optional<bool> enable_thinking;
+    std::optional<bool> thinking;
 };
 
 /// Reads messages, add_generation_prompt, reasoning_effort and chat_template_kwargs.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace ballast::api {
 
@@ -38,38 +39,52 @@ ApiResult<void> refuse_hopeless_length(const std::string& text,
     return {};
 }
 
-ApiResult<std::string> render(const Json& messages,
-                              const Conversation& conversation,
-                              const ServedModel& served,
-                              std::int64_t unix_seconds) {
-    if (served.chat_template == nullptr) {
-        return refuse(no_chat_template(served));
+Json variables_of(const Conversation& conversation, const ServedModel& served) {
+    Json messages = Json::array();
+    for (const Message& message : conversation.messages) {
+        Json json;
+        json["role"] = message.role;
+        json["content"] = message.content;
+        if (message.name) {
+            json["name"] = *message.name;
+        }
+        if (message.reasoning_content) {
+            json["reasoning_content"] = *message.reasoning_content;
+        }
+        messages.push_back(std::move(json));
     }
-    Json variables = conversation.variables;
-    variables["messages"] = messages;
+    Json variables;
+    variables["messages"] = std::move(messages);
     variables["add_generation_prompt"] = conversation.add_generation_prompt;
     variables["bos_token"] = token_text(served, served.tokenizer->bos());
     variables["eos_token"] = token_text(served, served.tokenizer->eos());
-    Result<std::string> text = served.chat_template->render(variables, unix_seconds);
-    if (!text) {
-        return refuse(template_refused(text.error().message));
+    if (conversation.reasoning_effort) {
+        variables["reasoning_effort"] = *conversation.reasoning_effort;
     }
-    return std::move(*text);
+    if (conversation.enable_thinking) {
+        variables["enable_thinking"] = *conversation.enable_thinking;
+    }
+    if (conversation.thinking) {
+        variables["thinking"] = *conversation.thinking;
+    }
+    return variables;
 }
 
 template <class Visit>
-void for_each_text(Json& messages, Visit visit) {
-    for (Json& message : messages) {
-        for (auto& [key, value] : message.template get_ref<Json::object_t&>()) {
-            if (key != "role" && value.is_string()) {
-                visit(value.template get_ref<std::string&>());
-            }
+void for_each_text(std::vector<Message>& messages, Visit visit) {
+    for (Message& message : messages) {
+        visit(message.content);
+        if (message.name) {
+            visit(*message.name);
+        }
+        if (message.reasoning_content) {
+            visit(*message.reasoning_content);
         }
     }
 }
 
 /// A string that occurs in no message: private-use characters around a number.
-std::string choose_mark(Json& messages) {
+std::string choose_mark(std::vector<Message>& messages) {
     for (int number = 0;; ++number) {
         std::string mark = fmt::format("\xEE\x80\x80{}\xEE\x80\x81", number);
         bool used = false;
@@ -141,25 +156,32 @@ std::vector<TokenId> encode_marked(std::string_view text,
 ApiResult<std::string> render_conversation(const Conversation& conversation,
                                            const ServedModel& served,
                                            std::int64_t unix_seconds) {
-    return render(conversation.messages, conversation, served, unix_seconds);
+    if (served.chat_template == nullptr) {
+        return refuse(no_chat_template(served));
+    }
+    Result<std::string> text =
+        served.chat_template->render(variables_of(conversation, served), unix_seconds);
+    if (!text) {
+        return refuse(template_refused(text.error().message));
+    }
+    return std::move(*text);
 }
 
-ApiResult<std::vector<TokenId>> encode_conversation(const Conversation& conversation,
+ApiResult<std::vector<TokenId>> encode_conversation(Conversation conversation,
                                                     const ServedModel& served,
                                                     std::int64_t unix_seconds) {
-    Json messages = conversation.messages;
     bool hides_something = false;
-    for_each_text(messages, [&](const std::string& text) {
+    for_each_text(conversation.messages, [&](const std::string& text) {
         hides_something = hides_something || served.special_text.occurs_in(text);
     });
     std::string mark;
     if (hides_something) {
-        mark = choose_mark(messages);
-        for_each_text(messages, [&](std::string& text) {
+        mark = choose_mark(conversation.messages);
+        for_each_text(conversation.messages, [&](std::string& text) {
             text = put_marks(text, served.special_text, mark);
         });
     }
-    BALLAST_TRY(const std::string text, render(messages, conversation, served, unix_seconds));
+    BALLAST_TRY(const std::string text, render_conversation(conversation, served, unix_seconds));
     BALLAST_TRY_STATUS(refuse_hopeless_length(text, served, "messages"));
     const bool special = needs_special(text, served);
     if (!hides_something) {

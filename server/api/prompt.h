@@ -24,7 +24,7 @@ ApiResult<std::string> render_conversation(const Conversation& conversation,
                                            std::int64_t unix_seconds);
 
 /// The prompt as ids, with BOS once.
-ApiResult<std::vector<TokenId>> encode_conversation(const Conversation& conversation,
+ApiResult<std::vector<TokenId>> encode_conversation(Conversation conversation,
                                                     const ServedModel& served,
                                                     std::int64_t unix_seconds);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Parts that replies of several endpoints have in common. For .cpp files of this folder only.
+// Parts that replies of several endpoints have in common.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "server/api/field_reader.h"
 #include "server/api/reply_format.h"

@@ -21,8 +21,9 @@ namespace asio = boost::asio;
 
 namespace {
 
-// After the deadline: handlers get this long to write an error, then the sockets get this long to
-// close. Both are far more than either needs.
+// Idle connections get this long to close even without a deadline. After the deadline, handlers
+// get a while to write an error, then the sockets a while to close: far more than either needs.
+constexpr auto kCloseTime = std::chrono::milliseconds(50);
 constexpr auto kCancelTime = std::chrono::milliseconds(500);
 constexpr auto kAbortTime = std::chrono::seconds(2);
 
@@ -91,7 +92,7 @@ void Server::stop(Nanoseconds deadline) {
     if (!state_->threads.empty()) {
         Listener& listener = *state_->listener;
         listener.begin_stop();
-        if (!listener.wait_until_empty(deadline)) {
+        if (!listener.wait_until_empty(std::max<Nanoseconds>(deadline, kCloseTime))) {
             log_warning("Requests still ran at the deadline and are cancelled.");
             listener.cancel_handlers();
             if (!listener.wait_until_empty(kCancelTime)) {

@@ -184,7 +184,7 @@ Task<bool> Session::wait_for_request() {
 }
 
 /// Reads a whole request. Status −1: the client has gone and needs no answer.
-Task<Session::Verdict> Session::read_request(RequestParser* parser) {
+Task<Verdict> Session::read_request(RequestParser* parser) {
     const HttpOptions& options = context_.parts.options;
     arm(std::chrono::seconds(options.header_timeout_seconds), false);
     bool checked = false;
@@ -204,7 +204,9 @@ Task<Session::Verdict> Session::read_request(RequestParser* parser) {
         }
         if (!checked && parser->state() != RequestParser::State::kHead) {
             checked = true;
-            verdict = check_head(*parser);
+            verdict = refuse_
+                          ? Verdict{503, "This server has too many open connections.", {}, false}
+                          : check_head(parser->request(), context_.host_check);
             if (verdict.status != 0) {
                 verdict.reusable = parser->state() == RequestParser::State::kDone;
                 break;
@@ -248,63 +250,6 @@ Task<Session::Read> Session::read_more() {
         co_return Read::kTimeout;
     }
     co_return error || n_bytes == 0 ? Read::kEnd : Read::kData;
-}
-
-Session::Verdict Session::check_head(const RequestParser& parser) const {
-    if (refuse_) {
-        return {503, "This server has too many open connections.", {}, false};
-    }
-    const Request& request = parser.request();
-    Verdict verdict;
-    verdict.status = context_.host_check.check(request.headers, verdict.message);
-    if (verdict.status != 0) {
-        return verdict;
-    }
-    const std::string* encoding = request.header("content-encoding");
-    if (encoding != nullptr && !equal_ignoring_case(*encoding, "identity")) {
-        return {415, "Send the body without Content-Encoding.", {}, false};
-    }
-    const std::string* expect = request.header("expect");
-    if (expect != nullptr && !equal_ignoring_case(*expect, "100-continue")) {
-        return {417, "The only expectation this server meets is 100-continue.", {}, false};
-    }
-    return verdict;
-}
-
-Session::Verdict Session::check_route(const Request& request, const RouteMatch& match) const {
-    if (request.method == "OPTIONS" && (request.path == "*" || !match.allow.empty())) {
-        // No Access-Control header: pages of other origins get nothing.
-        return {204, {}, match.allow.empty() ? "GET, HEAD, POST, OPTIONS" : match.allow, true};
-    }
-    if (match.allow.empty()) {
-        return {404,
-                fmt::format("Unknown request URL: {} {}. Please check the URL for typos.",
-                            request.method,
-                            request.path),
-                {},
-                true};
-    }
-    if (match.route == nullptr) {
-        return {405,
-                fmt::format("{} is not allowed here; use {}.", request.method, match.allow),
-                match.allow,
-                true};
-    }
-    if (match.bad_escape) {
-        return {400, "The URL holds a broken % escape.", {}, true};
-    }
-    if (match.route->body == BodyKind::kJson) {
-        const std::string* type = request.header("content-type");
-        std::string_view media = type != nullptr ? std::string_view(*type) : std::string_view{};
-        media = media.substr(0, media.find(';'));
-        while (media.ends_with(' ') || media.ends_with('\t')) {
-            media.remove_suffix(1);
-        }
-        if (!equal_ignoring_case(media, "application/json")) {
-            return {415, "Send the body as JSON with 'Content-Type: application/json'.", {}, true};
-        }
-    }
-    return {};
 }
 
 Task<Reply> Session::run_handler(const Route* route, Request request) {

@@ -15,6 +15,7 @@
 
 #include "server/http/connection.h"
 #include "server/http/host_check.h"
+#include "server/http/request_checks.h"
 #include "server/http/request_parser.h"
 #include "server/http/server.h"
 
@@ -54,13 +55,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   private:
     enum class Read { kData, kEnd, kTimeout };
-    /// What is known of a request before its handler runs: why it is refused, if it is.
-    struct Verdict {
-        int status = 0;  // 0: go on
-        std::string message;
-        std::string allow;     // for 405 and OPTIONS
-        bool reusable = true;  // the connection can take another request
-    };
 
     Task<void> run();
     Task<bool> serve_one();
@@ -68,8 +62,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     Task<Verdict> read_request(RequestParser* parser);
     Task<Read> feed_until_progress(RequestParser* parser);
     Task<Read> read_more();
-    Verdict check_head(const RequestParser& parser) const;
-    Verdict check_route(const Request& request, const RouteMatch& match) const;
     Task<Reply> run_handler(const Route* route, Request request);
     Task<bool> write_reply(Reply reply, bool head_only);
     Task<Status> write(std::string bytes);

@@ -46,8 +46,9 @@ inline __m256i broadcast_dword(const std::int8_t* p) {
     return _mm256_set1_epi32(value);
 }
 
-/// Adds kSteps dwords from dword `step` of block b (0 … 3 first half, 4 … 7 second).
-template <class Format, int kColumns>
+/// Adds kSteps dwords from dword `step` of block b (0 … 3 first half, 4 … 7 second), times one
+/// plane of the activations.
+template <class Format, int kPlane, int kColumns>
 inline void add_steps(__m256i (&dots)[kColumns], const Tile& tile, int g, int b, int step) {
     constexpr int kSteps = Format::kMaddSteps;
     __m256i pairs[kColumns];
@@ -59,7 +60,7 @@ inline void add_steps(__m256i (&dots)[kColumns], const Tile& tile, int g, int b,
             reinterpret_cast<const __m256i*>(tile.panel->codes[g][half][b * 4 + dword]));
 #pragma GCC unroll 4
         for (int c = 0; c < kColumns; ++c) {
-            const __m256i q = broadcast_dword(tile.columns[c][g].q[half][b] + 4 * dword);
+            const __m256i q = broadcast_dword(tile.columns[c][g].q[kPlane][half][b] + 4 * dword);
             __m256i product;
             if constexpr (Format::kKind == Kind::kSigned) {
                 product = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w));
@@ -90,33 +91,44 @@ inline void add_scaled(__m256 (&sums)[kColumns],
     }
 }
 
+/// Adds dwords [first, first + n) of block b in both planes; the sums of the high one count 256
+/// times, and the offset's correction joins between them.
+template <class Format, int kDwords, int kColumns>
+inline void add_planes(__m256i (&dots)[kColumns], const Tile& tile, int g, int b, int half) {
+    const int first = half < 0 ? 0 : 4 * half;
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+        dots[c] = _mm256_setzero_si256();
+    }
+#pragma GCC unroll 8
+    for (int step = 0; step < kDwords; step += Format::kMaddSteps) {
+        add_steps<Format, 0>(dots, tile, g, b, first + step);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+        const PackedGroup& x = tile.columns[c][g];
+        const int sum = half < 0 ? x.negative_sum[b] : x.negative_half_sum[half][b];
+        dots[c] = _mm256_add_epi32(_mm256_slli_epi32(dots[c], 8),
+                                   _mm256_set1_epi32(sum * Format::kOffset));
+    }
+#pragma GCC unroll 8
+    for (int step = 0; step < kDwords; step += Format::kMaddSteps) {
+        add_steps<Format, 1>(dots, tile, g, b, first + step);
+    }
+}
+
 template <class Format, int kColumns>
 inline void add_block(__m256 (&sums)[kColumns], const Tile& tile, int g, int b) {
     const Panel& panel = *tile.panel;
     __m256i dots[kColumns];
     if constexpr (Format::kKind == Kind::kHalfScales) {
         for (int half = 0; half < 2; ++half) {
-#pragma GCC unroll 4
-            for (int c = 0; c < kColumns; ++c) {
-                dots[c] = _mm256_set1_epi32(tile.columns[c][g].negative_half_sum[half][b] *
-                                            Format::kOffset);
-            }
-#pragma GCC unroll 4
-            for (int step = 0; step < 4; step += Format::kMaddSteps) {
-                add_steps<Format>(dots, tile, g, b, 4 * half + step);
-            }
+            add_planes<Format, 4>(dots, tile, g, b, half);
             add_scaled(sums, dots, panel.scales[g][b][half], tile, g, b);
         }
         return;
     }
-#pragma GCC unroll 4
-    for (int c = 0; c < kColumns; ++c) {
-        dots[c] = _mm256_set1_epi32(tile.columns[c][g].negative_sum[b] * Format::kOffset);
-    }
-#pragma GCC unroll 8
-    for (int step = 0; step < 8; step += Format::kMaddSteps) {
-        add_steps<Format>(dots, tile, g, b, step);
-    }
+    add_planes<Format, 8>(dots, tile, g, b, -1);
     add_scaled(sums, dots, panel.scales[g][b][0], tile, g, b);
     if constexpr (Format::kKind == Kind::kMinimum) {
         const __m256 m = _mm256_load_ps(panel.scales[g][b][1]);

@@ -36,19 +36,25 @@ inline __m256i dot_halves(__m256i w0, __m256i q0, __m256i w1, __m256i q1) {
     }
 }
 
-inline __m256i load_q(const PackedGroup& x, int half, int pair) {
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(x.q[half][2 * pair]));
+inline __m256i load_q(const PackedGroup& x, int plane, int half, int pair) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(x.q[plane][half][2 * pair]));
+}
+
+/// The high plane counts 256 times.
+inline __m256i join_planes(__m256i high, __m256i low) {
+    return _mm256_add_epi32(_mm256_slli_epi32(high, 8), low);
 }
 
 /// Minus offset · Σq of each of a pair's eight lanes.
 template <int kOffset>
-inline __m256i offset_lanes(__m128i negative_sums) {
+inline __m256i offset_lanes(__m256i negative_sums) {
     constexpr int kShift = __builtin_ctz(kOffset);
-    return _mm256_slli_epi32(_mm256_cvtepi16_epi32(negative_sums), kShift);
+    return _mm256_slli_epi32(negative_sums, kShift);
 }
 
-inline __m128i lane_sums(const PackedGroup& x, int half, int pair) {
-    return _mm_load_si128(reinterpret_cast<const __m128i*>(&x.negative_lane_sum[half][8 * pair]));
+inline __m256i lane_sums(const PackedGroup& x, int half, int pair) {
+    return _mm256_load_si256(
+        reinterpret_cast<const __m256i*>(&x.negative_lane_sum[half][8 * pair]));
 }
 
 template <class Format>
@@ -61,10 +67,14 @@ inline void accumulate(Accumulator& sum, const Unpacked& w, const PackedGroup& x
         const __m256i ones = _mm256_set1_epi16(1);
         for (int pair = 0; pair < 2; ++pair) {
             for (int half = 0; half < 2; ++half) {
-                const __m256i pairs =
-                    _mm256_maddubs_epi16(w.half[half][pair], load_q(x, half, pair));
+                __m256i planes[2];
+                for (int plane = 0; plane < 2; ++plane) {
+                    planes[plane] = _mm256_madd_epi16(
+                        _mm256_maddubs_epi16(w.half[half][pair], load_q(x, plane, half, pair)),
+                        ones);
+                }
                 const __m256i dot =
-                    _mm256_add_epi32(_mm256_madd_epi16(pairs, ones),
+                    _mm256_add_epi32(join_planes(planes[0], planes[1]),
                                      offset_lanes<Format::kOffset>(lane_sums(x, half, pair)));
                 const __m256i index = _mm256_add_epi32(spread[pair], _mm256_set1_epi32(4 * half));
                 sum.dot = _mm256_fmadd_ps(
@@ -79,11 +89,17 @@ inline void accumulate(Accumulator& sum, const Unpacked& w, const PackedGroup& x
         sum.min = _mm256_add_ps(sum.min, product);
     }
     for (int pair = 0; pair < 2; ++pair) {
-        __m256i dot = dot_halves<Format>(
-            w.half[0][pair], load_q(x, 0, pair), w.half[1][pair], load_q(x, 1, pair));
+        __m256i planes[2];
+        for (int plane = 0; plane < 2; ++plane) {
+            planes[plane] = dot_halves<Format>(w.half[0][pair],
+                                               load_q(x, plane, 0, pair),
+                                               w.half[1][pair],
+                                               load_q(x, plane, 1, pair));
+        }
+        __m256i dot = join_planes(planes[0], planes[1]);
         if constexpr (Format::kKind == Kind::kOffset) {
             dot = _mm256_add_epi32(dot,
-                                   offset_lanes<Format::kOffset>(_mm_add_epi16(
+                                   offset_lanes<Format::kOffset>(_mm256_add_epi32(
                                        lane_sums(x, 0, pair), lane_sums(x, 1, pair))));
         }
         sum.dot = _mm256_fmadd_ps(

@@ -5,7 +5,7 @@
 // Panel: [group][half][16 dwords][32 rows] of four bytes, so that one dword of a column, broadcast,
 // meets two registers of 16 rows. A tile of 6 columns has 12 integer and 12 float accumulators,
 // which with two weights, a column and scales fills the 32 registers. Sizes: codes 16 KB, scales
-// 4 KB, six columns 4.6 KB: under 32 KB.
+// 4 KB, six columns 8 KB: under 32 KB.
 //
 // Bits: a cell is one lane's sum over the blocks of k in order, with partial sums passed from
 // chunk to chunk in float32 through the output; no other cell takes part in it.
@@ -55,8 +55,8 @@ constexpr unsigned log2_of(int power) {
     return n;
 }
 
-/// Adds four dwords of one half of block b to the integer sums.
-template <int kColumns>
+/// Adds four dwords of one half of block b, times one plane of the activations, to the sums.
+template <int kPlane, int kColumns>
 inline void add_half(
     __m512i (&dots)[kColumns][2], const Panel& panel, const Tile& tile, int g, int b, int half) {
 #pragma GCC unroll 4
@@ -66,7 +66,7 @@ inline void add_half(
         const __m512i w1 = _mm512_load_si512(codes + 16);
 #pragma GCC unroll 6
         for (int c = 0; c < kColumns; ++c) {
-            const __m512i q = broadcast_dword(tile.columns[c][g].q[half][b] + 4 * j);
+            const __m512i q = broadcast_dword(tile.columns[c][g].q[kPlane][half][b] + 4 * j);
             dots[c][0] = _mm512_dpbusd_epi32(dots[c][0], w0, q);
             dots[c][1] = _mm512_dpbusd_epi32(dots[c][1], w1, q);
         }
@@ -92,34 +92,54 @@ inline void add_scaled(__m512 (&sums)[kColumns][2],
     }
 }
 
+template <int kColumns>
+inline void clear(__m512i (&dots)[kColumns][2]) {
+#pragma GCC unroll 6
+    for (int c = 0; c < kColumns; ++c) {
+        dots[c][0] = _mm512_setzero_si512();
+        dots[c][1] = _mm512_setzero_si512();
+    }
+}
+
+/// Between the planes: the sums of the high one count 256 times; the offset's correction joins.
+template <int kOffset, int kColumns>
+inline void shift_plane(__m512i (&dots)[kColumns][2], const Tile& tile, int g, int b, int half) {
+#pragma GCC unroll 6
+    for (int c = 0; c < kColumns; ++c) {
+        const PackedGroup& x = tile.columns[c][g];
+        dots[c][0] = _mm512_slli_epi32(dots[c][0], 8);
+        dots[c][1] = _mm512_slli_epi32(dots[c][1], 8);
+        if constexpr (kOffset != 0) {
+            const int sum = half < 0 ? x.negative_sum[b] : x.negative_half_sum[half][b];
+            const __m512i start = _mm512_slli_epi32(_mm512_set1_epi32(sum), log2_of(kOffset));
+            dots[c][0] = _mm512_add_epi32(dots[c][0], start);
+            dots[c][1] = _mm512_add_epi32(dots[c][1], start);
+        }
+    }
+}
+
 template <Kind kKind, int kOffset, int kColumns>
 inline void add_block(
     __m512 (&sums)[kColumns][2], const Panel& panel, const Tile& tile, int g, int b) {
     __m512i dots[kColumns][2];
-#pragma GCC unroll 6
-    for (int c = 0; c < kColumns; ++c) {
-        const PackedGroup& x = tile.columns[c][g];
-        int start = 0;
-        if constexpr (kKind == Kind::kOffset) {
-            start = x.negative_sum[b];
-        } else if constexpr (kKind == Kind::kHalfScales) {
-            start = x.negative_half_sum[0][b];
-        }
-        dots[c][0] = _mm512_slli_epi32(_mm512_set1_epi32(start), log2_of(kOffset));
-        dots[c][1] = dots[c][0];
-    }
-    add_half(dots, panel, tile, g, b, 0);
     if constexpr (kKind == Kind::kHalfScales) {
-        add_scaled(sums, dots, panel.scales[g][b][0], tile, g, b);
-#pragma GCC unroll 6
-        for (int c = 0; c < kColumns; ++c) {
-            dots[c][0] = _mm512_slli_epi32(
-                _mm512_set1_epi32(tile.columns[c][g].negative_half_sum[1][b]), log2_of(kOffset));
-            dots[c][1] = dots[c][0];
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half) {
+            clear(dots);
+            add_half<0>(dots, panel, tile, g, b, half);
+            shift_plane<kOffset>(dots, tile, g, b, half);
+            add_half<1>(dots, panel, tile, g, b, half);
+            add_scaled(sums, dots, panel.scales[g][b][half], tile, g, b);
         }
+        return;
     }
-    add_half(dots, panel, tile, g, b, 1);
-    add_scaled(sums, dots, panel.scales[g][b][kKind == Kind::kHalfScales ? 1 : 0], tile, g, b);
+    clear(dots);
+    add_half<0>(dots, panel, tile, g, b, 0);
+    add_half<0>(dots, panel, tile, g, b, 1);
+    shift_plane<kOffset>(dots, tile, g, b, -1);
+    add_half<1>(dots, panel, tile, g, b, 0);
+    add_half<1>(dots, panel, tile, g, b, 1);
+    add_scaled(sums, dots, panel.scales[g][b][0], tile, g, b);
     if constexpr (kKind == Kind::kMinimum) {
         const __m512 m0 = _mm512_load_ps(panel.scales[g][b][1]);
         const __m512 m1 = _mm512_load_ps(panel.scales[g][b][1] + 16);

@@ -34,44 +34,57 @@ inline __m512 spread(__m256 x, __m512i index) {
 /// Minus offset · Σq of each lane, so that the lanes of a dot product hold its true parts: large
 /// parts that cancel only between lanes would leave their rounding errors in the float sums.
 template <int kOffset>
-inline __m512i offset_lanes(__m256i negative_sums) {
+inline __m512i offset_lanes(__m512i negative_sums) {
     constexpr unsigned kShift = static_cast<unsigned>(__builtin_ctz(kOffset));
     static_assert(kOffset == 1 << kShift);
-    return _mm512_slli_epi32(_mm512_cvtepi16_epi32(negative_sums), kShift);
+    return _mm512_slli_epi32(negative_sums, kShift);
 }
 
-inline __m256i lane_sums(const PackedGroup& x, int half) {
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(x.negative_lane_sum[half]));
+inline __m512i lane_sums(const PackedGroup& x, int half) {
+    return _mm512_load_si512(x.negative_lane_sum[half]);
+}
+
+/// w · q of one half, the high plane.
+inline __m512i add_high(__m512i dot, const Unpacked& w, const PackedGroup& x, int half) {
+    return _mm512_dpbusd_epi32(dot, w.half[half], _mm512_load_si512(x.q[0][half]));
+}
+inline __m512i add_low(__m512i dot, const Unpacked& w, const PackedGroup& x, int half) {
+    return _mm512_dpbusd_epi32(dot, w.half[half], _mm512_load_si512(x.q[1][half]));
+}
+
+/// w · q of both halves, both planes; `start` joins unshifted.
+inline __m512i dot_halves(__m512i start, const Unpacked& w, const PackedGroup& x) {
+    const __m512i high = add_high(add_high(_mm512_setzero_si512(), w, x, 0), w, x, 1);
+    const __m512i low = add_low(add_low(start, w, x, 0), w, x, 1);
+    return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
+}
+
+inline __m512i dot_half(__m512i start, const Unpacked& w, const PackedGroup& x, int half) {
+    const __m512i high = add_high(_mm512_setzero_si512(), w, x, half);
+    return _mm512_add_epi32(_mm512_slli_epi32(high, 8), add_low(start, w, x, half));
 }
 
 template <class Format>
 inline void accumulate(Accumulator& sum, const Unpacked& w, const PackedGroup& x) {
-    const __m512i q0 = _mm512_load_si512(x.q[0]);
-    const __m512i q1 = _mm512_load_si512(x.q[1]);
     const __m512i lanes = lane_index();
     if constexpr (Format::kKind == Kind::kMinimum) {
         // scale and scaled_sum stand side by side, as scales and minima do.
         const __m256 product = _mm256_mul_ps(w.scales, _mm256_load_ps(x.scale));
-        __m512i dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w.half[0], q0);
-        dot = _mm512_dpbusd_epi32(dot, w.half[1], q1);
+        const __m512i dot = dot_halves(_mm512_setzero_si512(), w, x);
         sum.min = _mm256_add_ps(sum.min, product);
         sum.dot = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), spread(product, lanes), sum.dot);
     } else if constexpr (Format::kKind == Kind::kOffset) {
         const __m128 product = _mm_mul_ps(_mm256_castps256_ps128(w.scales), _mm_load_ps(x.scale));
-        __m512i dot =
-            offset_lanes<Format::kOffset>(_mm256_add_epi16(lane_sums(x, 0), lane_sums(x, 1)));
-        dot = _mm512_dpbusd_epi32(dot, w.half[0], q0);
-        dot = _mm512_dpbusd_epi32(dot, w.half[1], q1);
+        const __m512i sums = _mm512_add_epi32(lane_sums(x, 0), lane_sums(x, 1));
+        const __m512i dot = dot_halves(offset_lanes<Format::kOffset>(sums), w, x);
         sum.dot = _mm512_fmadd_ps(
             _mm512_cvtepi32_ps(dot), spread(_mm256_castps128_ps256(product), lanes), sum.dot);
     } else {
         const __m256 product =
             _mm256_mul_ps(w.scales, _mm256_broadcast_ps(reinterpret_cast<const __m128*>(x.scale)));
         const __m512i upper = _mm512_add_epi32(lanes, _mm512_set1_epi32(4));
-        const __m512i dot0 =
-            _mm512_dpbusd_epi32(offset_lanes<Format::kOffset>(lane_sums(x, 0)), w.half[0], q0);
-        const __m512i dot1 =
-            _mm512_dpbusd_epi32(offset_lanes<Format::kOffset>(lane_sums(x, 1)), w.half[1], q1);
+        const __m512i dot0 = dot_half(offset_lanes<Format::kOffset>(lane_sums(x, 0)), w, x, 0);
+        const __m512i dot1 = dot_half(offset_lanes<Format::kOffset>(lane_sums(x, 1)), w, x, 1);
         sum.dot = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot0), spread(product, lanes), sum.dot);
         sum.dot = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot1), spread(product, upper), sum.dot);
     }

@@ -4,7 +4,7 @@
 // strides in elements unless they say bytes. Kernels run on one thread and take no memory.
 //
 // Weights are read where they are mapped, in GGUF's block layout. Activations meet quantised
-// weights as 8-bit integers with one float32 scale per 32 elements ("packed" below); float weights
+// weights as 16-bit integers with one float32 scale per 32 elements ("packed" below); float weights
 // (F32, F16, BF16) meet them unrounded.
 //
 // Two arithmetic classes (engine/base/ids.h). matvec is the decode class: a column's bits do not
@@ -93,8 +93,7 @@ struct KernelTable {
 
     /// Bytes of one packed column of k elements (k a multiple of 32), a multiple of 64.
     std::size_t (*packed_bytes)(std::size_t k) = nullptr;
-    /// Packs one column: per 32 elements scale = max|x| / 127, q = round-to-nearest-even(x /
-    /// scale).
+    /// Packs one column: per 32 elements scale = max|x| / 32512 and the nearest step of each.
     void (*pack)(const float* x, std::size_t k, std::byte* out) = nullptr;
 
     /// Scratch one thread needs for matmul with this k, and for attention.

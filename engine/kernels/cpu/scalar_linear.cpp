@@ -137,10 +137,11 @@ void unpack_group(const std::byte* row, std::size_t k, std::size_t g, WeightGrou
     }
 }
 
-int half_dot(const std::int16_t* w, const std::int8_t* q) {
+/// Exact: at most 16 · 128 · 32767 = 67 million.
+int half_dot(const WeightGroup& w, const PackedGroup& x, int half, int block) {
     int sum = 0;
     for (int i = 0; i < kHalfElements; ++i) {
-        sum += w[i] * q[i];
+        sum += w.q[half][block][i] * (256 * x.q[0][half][block][i] + x.q[1][half][block][i]);
     }
     return sum;
 }
@@ -148,8 +149,8 @@ int half_dot(const std::int16_t* w, const std::int8_t* q) {
 template <bool kScalePerHalf>
 float add_group(float sum, const WeightGroup& w, const PackedGroup& x) {
     for (int b = 0; b < kGroupBlocks; ++b) {
-        const int dot0 = half_dot(w.q[0][b], x.q[0][b]);
-        const int dot1 = half_dot(w.q[1][b], x.q[1][b]);
+        const int dot0 = half_dot(w, x, 0, b);
+        const int dot1 = half_dot(w, x, 1, b);
         if constexpr (kScalePerHalf) {
             sum += w.scale[0][b] * x.scale[b] * static_cast<float>(dot0);
             sum += w.scale[1][b] * x.scale[b] * static_cast<float>(dot1);
@@ -295,25 +296,28 @@ void pack(const float* x, std::size_t k, std::byte* out) {
         for (int i = 0; i < kBlockElements; ++i) {
             largest = std::max(largest, std::fabs(values[i]));
         }
-        const float scale = largest / 127.0F;
+        const float scale = largest / kActivationSteps;
         int sums[2] = {0, 0};
         for (int i = 0; i < kBlockElements; ++i) {
-            // The largest of a block of subnormals can round to more than 127 scales; and a scale
-            // of zero (all zero, or too small for a float) leaves the zeros.
+            // The largest of a block of subnormals can round to too many scales; and a scale of
+            // zero (all zero, or too small for a float) leaves the zeros.
             const float steps = scale > 0.0F ? std::nearbyint(values[i] / scale) : 0.0F;
-            const auto q = static_cast<std::int8_t>(std::min(std::max(-127.0F, steps), 127.0F));
-            group.q[i / kHalfElements][b][i % kHalfElements] = q;
-            sums[i / kHalfElements] += q;
-            std::int16_t& lane =
-                group.negative_lane_sum[i / kHalfElements]
-                                       [b * 4 + static_cast<std::size_t>(i) % kHalfElements / 4];
-            lane = static_cast<std::int16_t>(lane - q);
+            const Planes planes = split_planes(
+                static_cast<int>(std::min(std::max(-kActivationSteps, steps), kActivationSteps)));
+            const int half = i / kHalfElements;
+            group.q[0][half][b][i % kHalfElements] = planes.high;
+            group.q[1][half][b][i % kHalfElements] = planes.low;
+            const int q = 256 * planes.high + planes.low;
+            sums[half] += q;
+            group
+                .negative_lane_sum[half][b * 4 + static_cast<std::size_t>(i % kHalfElements / 4)] -=
+                q;
         }
         group.scale[b] = scale;
         group.scaled_sum[b] = scale * static_cast<float>(sums[0] + sums[1]);
         group.negative_sum[b] = -(sums[0] + sums[1]);
-        group.negative_half_sum[0][b] = static_cast<std::int16_t>(-sums[0]);
-        group.negative_half_sum[1][b] = static_cast<std::int16_t>(-sums[1]);
+        group.negative_half_sum[0][b] = -sums[0];
+        group.negative_half_sum[1][b] = -sums[1];
     }
 }
 

@@ -44,7 +44,8 @@ TEST(KernelDispatch, RefusesAnUnknownInstructionSetByName) {
 }
 
 TEST(KernelDispatch, RefusesAForcedSetThatTheProcessorLacks) {
-    const CpuFeatures only_avx2 = {.avx2 = true};
+    CpuFeatures only_avx2;
+    only_avx2.avx2 = true;
     const auto refused = choose_kernels_for(only_avx2, "avx512");
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
@@ -58,7 +59,9 @@ TEST(KernelDispatch, FallsBackToWhatTheProcessorHas) {
     ASSERT_TRUE(scalar.has_value());
     EXPECT_EQ((*scalar)->isa, Isa::kScalar);
 #if defined(__x86_64__)
-    const auto avx2 = choose_kernels_for({.avx2 = true}, "");
+    CpuFeatures features;
+    features.avx2 = true;
+    const auto avx2 = choose_kernels_for(features, "");
     ASSERT_TRUE(avx2.has_value());
     EXPECT_EQ((*avx2)->isa, Isa::kAvx2);
 #endif

@@ -41,10 +41,13 @@ std::vector<double> quantised(const std::vector<float>& x) {
         for (std::size_t i = b; i < b + 32; ++i) {
             largest = std::max(largest, std::fabs(x[i]));
         }
-        const float scale = largest / 127.0F;
+        const float scale = largest / 32512.0F;
         for (std::size_t i = b; i < b + 32; ++i) {
-            const double q = scale > 0.0F ? static_cast<double>(std::nearbyint(x[i] / scale)) : 0.0;
-            out[i] = static_cast<double>(scale) * std::clamp(q, -127.0, 127.0);
+            double q = scale > 0.0F ? static_cast<double>(std::nearbyint(x[i] / scale)) : 0.0;
+            q = std::clamp(q, -32512.0, 32512.0);
+            // A low byte of −128 is not used: the step moves up by one.
+            const bool ends_in_128 = (static_cast<int>(q) & 0xFF) == 0x80;
+            out[i] = static_cast<double>(scale) * (ends_in_128 ? q + 1.0 : q);
         }
     }
     return out;
@@ -84,10 +87,11 @@ void check_problem(const KernelTable& table, Product product, const Problem& pro
     const bool packed = !is_float(problem.type);
     const std::vector<float> got = run_product(table, product, problem, whole(problem));
     const auto k = static_cast<double>(problem.k);
-    const double roundings = (packed ? k / 16 : k) + 8;
+    // A packed block's dot is rounded to float too: it may have 27 bits.
+    const double roundings = (packed ? k / 8 : k) + 8;
     // Where a product is subnormal it is off by up to half of the smallest float, which a block's
-    // dot (≤ 32 · 127 · 255) may magnify.
-    const double floor = roundings * 0x1p-149 * (packed ? 32 * 127 * 255 : 1);
+    // dot (≤ 32 · 32512 · 255) may magnify.
+    const double floor = roundings * 0x1p-149 * (packed ? 32.0 * 32512 * 255 : 1.0);
     std::vector<std::vector<double>> columns;
     for (const auto& column : problem.columns) {
         columns.push_back(packed ? quantised(column)

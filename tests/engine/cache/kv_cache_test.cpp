@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Physical KV storage: every (block, head) has bytes of its own, whatever the ranges.
+#include <cstring>
+
+#include "engine/backend/cpu_backend.h"
+#include "engine/cache/kv_cache.h"
+
+namespace ballast::cache {
+namespace {
+
+class KvCacheTest : public testing::Test {
+  protected:
+    ThreadPool pool_{1};
+    backend::CpuBackend backend_{*kernels::find_kernels(Isa::kScalar), pool_};
+};
+
+TEST_F(KvCacheTest, GivesEveryHeadOfEveryBlockItsOwnBytes) {
+    const KvShape shape{
+        .n_layers = 2, .n_kv_heads = 3, .head_dim = 16, .type = kernels::KvType::kF16};
+    const std::vector<KvPlacement> placements = {
+        {.layer = 0, .first_head = 0, .n_heads = 3, .backend = &backend_},
+        {.layer = 1, .first_head = 0, .n_heads = 1, .backend = &backend_},
+        {.layer = 1, .first_head = 1, .n_heads = 2, .backend = &backend_}};
+    const auto cache = KvCache::create(shape, 4, placements);
+    ASSERT_TRUE(cache.has_value()) << cache.error().message;
+    ASSERT_EQ((*cache)->layers().size(), 2U);
+    EXPECT_EQ((*cache)->layers()[0].ranges.size(), 1U);
+    EXPECT_EQ((*cache)->layers()[1].ranges.size(), 2U);
+
+    // Each piece is filled with a number of its own; afterwards all still hold theirs.
+    const auto for_each_piece = [&](const auto& visit) {
+        unsigned char number = 0;
+        for (const backend::KvLayerView& layer : (*cache)->layers()) {
+            for (const backend::KvRangeView& range : layer.ranges) {
+                for (std::size_t block = 0; block < 4; ++block) {
+                    for (int head = 0; head < range.n_heads; ++head) {
+                        const std::size_t offset =
+                            block * range.block_bytes +
+                            static_cast<std::size_t>(head) * range.head_bytes;
+                        visit(range.keys + offset, range.head_bytes, ++number);
+                        visit(range.values + offset, range.head_bytes, ++number);
+                    }
+                }
+            }
+        }
+        return number;
+    };
+    EXPECT_EQ(for_each_piece([](std::byte* p, std::size_t n, unsigned char number) {
+                  std::memset(p, number, n);
+              }),
+              2 * 2 * 3 * 4);
+    for_each_piece([](const std::byte* p, std::size_t n, unsigned char number) {
+        EXPECT_EQ(n, 32U * 16 * 2);
+        for (std::size_t i = 0; i < n; ++i) {
+            ASSERT_EQ(p[i], static_cast<std::byte>(number));
+        }
+    });
+}
+
+TEST_F(KvCacheTest, SaysHowManyBytesAContextTakes) {
+    // SmolLM2: 30 layers, 3 heads of 64, keys and values of 2 bytes: 23 KB a position.
+    const KvShape shape{
+        .n_layers = 30, .n_kv_heads = 3, .head_dim = 64, .type = kernels::KvType::kF16};
+    EXPECT_EQ(kv_bytes(shape, 1), 23040U);
+    EXPECT_EQ(kv_bytes(shape, 8192), 188743680U);
+}
+
+TEST_F(KvCacheTest, ReportsMemoryThatIsNotThere) {
+    const KvShape shape{
+        .n_layers = 1, .n_kv_heads = 64, .head_dim = 256, .type = kernels::KvType::kF32};
+    const KvPlacement placement{.layer = 0, .first_head = 0, .n_heads = 64, .backend = &backend_};
+    // 2^31 blocks of 2 MiB are more than any address space has.
+    const auto cache = KvCache::create(shape, 0x7FFFFFFF, {&placement, 1});
+    ASSERT_FALSE(cache.has_value());
+    EXPECT_EQ(cache.error().code, ErrorCode::kOutOfMemory);
+}
+
+}  // namespace
+}  // namespace ballast::cache
