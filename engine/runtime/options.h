@@ -12,7 +12,7 @@ struct EngineOptions {
     int parallel = 4;             // sequences that run at the same time
     int prefill_chunk = 512;      // prompt tokens of one micro-batch; a multiple of 64
     std::string kv_type = "f16";  // "f16" or "f32"
-    std::string force_isa = {};       // "" or a name of engine/base/cpu_features.h
+    std::string force_isa = {};   // "" or a name of engine/base/cpu_features.h
 };
 
 }  // namespace ballast::runtime
