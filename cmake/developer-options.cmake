@@ -31,7 +31,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # std::optional<std::string>, and on joining std::string (GCC bug 105651). The analyzer of
     # clang-tidy and the sanitizers find the real ones.
     target_compile_options(ballast_flags INTERFACE
-        -Wno-mismatched-new-delete -Wno-maybe-uninitialized -Wno-array-bounds -Wno-restrict)
+        -Wno-mismatched-new-delete -Wno-maybe-uninitialized -Wno-array-bounds -Wno-restrict
+        -Wno-stringop-overflow)
 endif()
 if(BALLAST_SANITIZE MATCHES "thread")
     # ThreadSanitizer does not understand fences. Asio's are beside its mutexes, which it does.
