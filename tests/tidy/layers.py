@@ -126,7 +126,6 @@ LONG_FILES = {
     "engine/chat/template_format.cpp": "one Python formatting language, read beside its manual",
     "engine/chat/template_lexer.cpp": "one lexer",
     "engine/chat/template_methods.cpp": "a list: one function for each method of each type",
-    "engine/chat/template_value.h": "one type with all that it can be",
     "engine/kernels/cpu/simd_attention.h": "inlined into each instruction set's source",
     "server/http/session.cpp": "one connection, from its first byte to its last",
 }
