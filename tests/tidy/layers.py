@@ -123,9 +123,5 @@ BANNED = [
 LONG_FUNCTIONS = {}
 # Files that are longer than the limit on purpose, and the reason.
 LONG_FILES = {
-    "engine/chat/template_format.cpp": "one Python formatting language, read beside its manual",
-    "engine/chat/template_lexer.cpp": "one lexer",
-    "engine/chat/template_methods.cpp": "a list: one function for each method of each type",
     "engine/kernels/cpu/simd_attention.h": "inlined into each instruction set's source",
-    "server/http/session.cpp": "one connection, from its first byte to its last",
 }
