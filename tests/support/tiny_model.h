@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 
 #include "engine/quant/type_traits.h"
@@ -27,6 +28,12 @@ struct TinyModelOptions {
     quant::QuantType type = quant::QuantType::kF32;
     std::string chat_template = {};
 };
+
+/// For test names: "llama_Q8_0_experts".
+inline void PrintTo(const TinyModelOptions& options, std::ostream* out) {
+    *out << options.architecture << '_' << quant::traits(options.type).name
+         << (options.n_experts > 0 ? "_experts" : "");
+}
 
 /// A SentencePiece vocabulary of the byte tokens and the letters.
 constexpr std::uint32_t kTinyVocabulary = 288;

@@ -203,7 +203,8 @@ INSTANTIATE_TEST_SUITE_P(
                     TinyModelOptions{.type = quant::QuantType::kQ4_1},
                     TinyModelOptions{.type = quant::QuantType::kQ8_0},
                     TinyModelOptions{.n_experts = 4, .type = quant::QuantType::kQ8_0},
-                    TinyModelOptions{.architecture = "gemma3", .n_layers = 6, .n_kv_heads = 1}));
+                    TinyModelOptions{.architecture = "gemma3", .n_layers = 6, .n_kv_heads = 1}),
+    testing::PrintToStringParamName());
 
 TEST(Neighbours, DoNotChangeABitOfTheLogitsOfARealModel) {
     if (kSanitized) {
