@@ -185,6 +185,7 @@ void Engine::State::loop(StopToken stop) {
     while (auto job = source.try_take()) {
         job->sink->on_error({ErrorCode::kCancelled, "the server is stopping"});
     }
+    report_load();
     idle.store(true);
 }
 
