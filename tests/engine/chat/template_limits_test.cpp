@@ -57,7 +57,7 @@ testing::AssertionResult contains(const std::string& text, const std::string& pa
 TEST(TemplateLimits, StopsLoopsThatWouldTakeTooLong) {
     const std::string loops =
         "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
-    EXPECT_TRUE(contains(failure(loops), "too many steps"));
+    EXPECT_TRUE(contains(failure(loops, {.steps_max = 2'000'000}), "too many steps"));
     EXPECT_TRUE(contains(failure("{% for a in range(100) %}{% endfor %}", {.steps_max = 50}),
                          "too many steps"));
     EXPECT_TRUE(render("{% for a in range(100) %}{% endfor %}", {.steps_max = 5000}));
