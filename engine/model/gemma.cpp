@@ -12,31 +12,6 @@ using backend::UnitId;
 
 namespace {
 
-/// Activation slots of one pass.
-struct GemmaSlots {
-    SlotId x;     // [width] the residual stream
-    SlotId h;     // [width] its norm, later a block's result
-    SlotId q;     // [n_heads · head_dim]
-    SlotId k;     // [n_kv_heads · head_dim]
-    SlotId v;     // [n_kv_heads · head_dim]
-    SlotId a;     // [n_heads · head_dim] attention
-    SlotId gate;  // [ffn_width]
-    SlotId up;    // [ffn_width]
-};
-
-/// Emits to = norm(from) · weight over n_groups vectors of the given width.
-Status emit_norm(
-    Forward& f, const std::string& tensor, SlotId from, SlotId to, int width, int n_groups) {
-    BALLAST_TRY(const UnitId weight, f.weights.vector(tensor, width));
-    f.ops.add(backend::RmsNorm{.in = from,
-                               .out = to,
-                               .weight = weight,
-                               .width = width,
-                               .n_groups = n_groups,
-                               .epsilon = f.config.rms_epsilon});
-    return {};
-}
-
 /// The 27B model, the one with 62 layers, scales scores by the width a head would have if heads
 /// filled the embedding; the others by the head's own (Gemma 3 report, table 1 and its code).
 float attention_scale(const ModelConfig& c) {
@@ -46,23 +21,11 @@ float attention_scale(const ModelConfig& c) {
 }
 
 /// x += norm(W_o · attention(rope(norm(W_q h)), rope(norm(W_k h)), W_v h)), h = norm(x).
-Status emit_attention(Forward& f, const GemmaSlots& s, int layer, int rope_table) {
+Status emit_attention(Forward& f, const BlockSlots& s, int layer, int rope_table) {
     const ModelConfig& c = f.config;
     f.ops.begin_group(backend::OpGroup::kAttention);
     BALLAST_TRY_STATUS(emit_norm(f, layer_tensor(layer, "attn_norm"), s.x, s.h, c.width, 1));
-    BALLAST_TRY(const UnitId wq,
-                f.weights.matrix(layer_tensor(layer, "attn_q"), c.n_heads * c.head_dim, c.width));
-    BALLAST_TRY(
-        const UnitId wk,
-        f.weights.matrix(layer_tensor(layer, "attn_k"), c.n_kv_heads * c.head_dim, c.width));
-    BALLAST_TRY(
-        const UnitId wv,
-        f.weights.matrix(layer_tensor(layer, "attn_v"), c.n_kv_heads * c.head_dim, c.width));
-    BALLAST_TRY(
-        const UnitId wo,
-        f.weights.matrix(layer_tensor(layer, "attn_output"), c.width, c.n_heads * c.head_dim));
-    f.ops.add(backend::Linear{
-        .in = s.h, .n_matrices = 3, .weights = {wq, wk, wv}, .outs = {s.q, s.k, s.v}});
+    BALLAST_TRY_STATUS(emit_queries_keys_values(f, s, layer));
     BALLAST_TRY_STATUS(
         emit_norm(f, layer_tensor(layer, "attn_q_norm"), s.q, s.q, c.head_dim, c.n_heads));
     BALLAST_TRY_STATUS(
@@ -85,7 +48,7 @@ Status emit_attention(Forward& f, const GemmaSlots& s, int layer, int rope_table
                                  .head_dim = c.head_dim,
                                  .window = c.windowed(layer) ? c.window : 0,
                                  .scale = attention_scale(c)});
-    f.ops.add(backend::Linear{.in = s.a, .weights = {wo}, .outs = {s.h}});
+    BALLAST_TRY_STATUS(emit_attention_output(f, s, layer));
     BALLAST_TRY_STATUS(
         emit_norm(f, layer_tensor(layer, "post_attention_norm"), s.h, s.h, c.width, 1));
     f.ops.add(backend::Add{.x = s.x, .y = s.h, .width = c.width});
@@ -93,24 +56,11 @@ Status emit_attention(Forward& f, const GemmaSlots& s, int layer, int rope_table
 }
 
 /// x += norm(W_down (gelu(W_gate h) · W_up h)), h = norm(x).
-Status emit_feed_forward(Forward& f, const GemmaSlots& s, int layer) {
+Status emit_feed_forward(Forward& f, const BlockSlots& s, int layer) {
     const ModelConfig& c = f.config;
     f.ops.begin_group(backend::OpGroup::kFeedForward);
     BALLAST_TRY_STATUS(emit_norm(f, layer_tensor(layer, "ffn_norm"), s.x, s.h, c.width, 1));
-    BALLAST_TRY(const UnitId gate,
-                f.weights.matrix(layer_tensor(layer, "ffn_gate"), c.ffn_width, c.width));
-    BALLAST_TRY(const UnitId up,
-                f.weights.matrix(layer_tensor(layer, "ffn_up"), c.ffn_width, c.width));
-    BALLAST_TRY(const UnitId down,
-                f.weights.matrix(layer_tensor(layer, "ffn_down"), c.width, c.ffn_width));
-    f.ops.add(
-        backend::Linear{.in = s.h, .n_matrices = 2, .weights = {gate, up}, .outs = {s.gate, s.up}});
-    f.ops.add(backend::GatedActivation{.gate = s.gate,
-                                       .up = s.up,
-                                       .out = s.gate,
-                                       .width = c.ffn_width,
-                                       .activation = backend::Activation::kGeluTanh});
-    f.ops.add(backend::Linear{.in = s.gate, .weights = {down}, .outs = {s.h}});
+    BALLAST_TRY_STATUS(emit_dense(f, s, layer, backend::Activation::kGeluTanh));
     BALLAST_TRY_STATUS(emit_norm(f, layer_tensor(layer, "post_ffw_norm"), s.h, s.h, c.width, 1));
     f.ops.add(backend::Add{.x = s.x, .y = s.h, .width = c.width});
     return {};
@@ -124,14 +74,7 @@ Result<SlotId> emit_gemma3(Forward f) {
         return fail(ErrorCode::kUnsupported,
                     "key gemma3.expert_count: gemma3 with experts is not supported");
     }
-    const GemmaSlots s{.x = f.ops.slot(c.width),
-                       .h = f.ops.slot(c.width),
-                       .q = f.ops.slot(c.n_heads * c.head_dim),
-                       .k = f.ops.slot(c.n_kv_heads * c.head_dim),
-                       .v = f.ops.slot(c.n_kv_heads * c.head_dim),
-                       .a = f.ops.slot(c.n_heads * c.head_dim),
-                       .gate = f.ops.slot(c.ffn_width),
-                       .up = f.ops.slot(c.ffn_width)};
+    const BlockSlots s = make_slots(f);
     BALLAST_TRY(RopeTable global_rates,
                 make_rope_table(f.weights, c.n_rotated, c.rope_base, c.rope_scale));
     BALLAST_TRY(RopeTable window_rates,

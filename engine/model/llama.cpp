@@ -11,49 +11,12 @@ using backend::UnitId;
 
 namespace {
 
-/// Activation slots of one pass.
-struct LlamaSlots {
-    SlotId x;     // [width] the residual stream
-    SlotId h;     // [width] its norm, later a block's result
-    SlotId q;     // [n_heads · head_dim]
-    SlotId k;     // [n_kv_heads · head_dim]
-    SlotId v;     // [n_kv_heads · head_dim]
-    SlotId a;     // [n_heads · head_dim] attention
-    SlotId gate;  // [ffn_width]
-    SlotId up;    // [ffn_width]
-};
-
-LlamaSlots make_slots(OpsList& ops, const ModelConfig& c) {
-    return {.x = ops.slot(c.width),
-            .h = ops.slot(c.width),
-            .q = ops.slot(c.n_heads * c.head_dim),
-            .k = ops.slot(c.n_kv_heads * c.head_dim),
-            .v = ops.slot(c.n_kv_heads * c.head_dim),
-            .a = ops.slot(c.n_heads * c.head_dim),
-            .gate = ops.slot(c.ffn_width),
-            .up = ops.slot(c.ffn_width)};
-}
-
 /// x += W_o · attention(rope(W_q h), rope(W_k h), W_v h), h = norm(x).
-Status emit_attention(Forward& f, const LlamaSlots& s, int layer, int rope_table) {
+Status emit_attention(Forward& f, const BlockSlots& s, int layer, int rope_table) {
     const ModelConfig& c = f.config;
-    BALLAST_TRY(const UnitId norm, f.weights.vector(layer_tensor(layer, "attn_norm"), c.width));
-    BALLAST_TRY(const UnitId wq,
-                f.weights.matrix(layer_tensor(layer, "attn_q"), c.n_heads * c.head_dim, c.width));
-    BALLAST_TRY(
-        const UnitId wk,
-        f.weights.matrix(layer_tensor(layer, "attn_k"), c.n_kv_heads * c.head_dim, c.width));
-    BALLAST_TRY(
-        const UnitId wv,
-        f.weights.matrix(layer_tensor(layer, "attn_v"), c.n_kv_heads * c.head_dim, c.width));
-    BALLAST_TRY(
-        const UnitId wo,
-        f.weights.matrix(layer_tensor(layer, "attn_output"), c.width, c.n_heads * c.head_dim));
     f.ops.begin_group(backend::OpGroup::kAttention);
-    f.ops.add(backend::RmsNorm{
-        .in = s.x, .out = s.h, .weight = norm, .width = c.width, .epsilon = c.rms_epsilon});
-    f.ops.add(backend::Linear{
-        .in = s.h, .n_matrices = 3, .weights = {wq, wk, wv}, .outs = {s.q, s.k, s.v}});
+    BALLAST_TRY_STATUS(emit_norm(f, layer_tensor(layer, "attn_norm"), s.x, s.h, c.width, 1));
+    BALLAST_TRY_STATUS(emit_queries_keys_values(f, s, layer));
     f.ops.add(backend::Rope{.q = s.q,
                             .k = s.k,
                             .n_heads = c.n_heads,
@@ -71,33 +34,13 @@ Status emit_attention(Forward& f, const LlamaSlots& s, int layer, int rope_table
                                  .n_kv_heads = c.n_kv_heads,
                                  .head_dim = c.head_dim,
                                  .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim))});
-    f.ops.add(backend::Linear{.in = s.a, .weights = {wo}, .outs = {s.h}});
+    BALLAST_TRY_STATUS(emit_attention_output(f, s, layer));
     f.ops.add(backend::Add{.x = s.x, .y = s.h, .width = c.width});
     return {};
 }
 
-/// h = W_down (silu(W_gate h) · W_up h).
-Status emit_dense(Forward& f, const LlamaSlots& s, int layer) {
-    const ModelConfig& c = f.config;
-    BALLAST_TRY(const UnitId gate,
-                f.weights.matrix(layer_tensor(layer, "ffn_gate"), c.ffn_width, c.width));
-    BALLAST_TRY(const UnitId up,
-                f.weights.matrix(layer_tensor(layer, "ffn_up"), c.ffn_width, c.width));
-    BALLAST_TRY(const UnitId down,
-                f.weights.matrix(layer_tensor(layer, "ffn_down"), c.width, c.ffn_width));
-    f.ops.add(
-        backend::Linear{.in = s.h, .n_matrices = 2, .weights = {gate, up}, .outs = {s.gate, s.up}});
-    f.ops.add(backend::GatedActivation{.gate = s.gate,
-                                       .up = s.up,
-                                       .out = s.gate,
-                                       .width = c.ffn_width,
-                                       .activation = backend::Activation::kSilu});
-    f.ops.add(backend::Linear{.in = s.gate, .weights = {down}, .outs = {s.h}});
-    return {};
-}
-
 /// h = Σ over the chosen experts of weight · dense_expert(h).
-Status emit_experts(Forward& f, const LlamaSlots& s, SlotId result, int layer) {
+Status emit_experts(Forward& f, const BlockSlots& s, SlotId result, int layer) {
     const ModelConfig& c = f.config;
     BALLAST_TRY(const UnitId router,
                 f.weights.matrix(layer_tensor(layer, "ffn_gate_inp"), c.n_experts, c.width));
@@ -129,7 +72,7 @@ Status emit_experts(Forward& f, const LlamaSlots& s, SlotId result, int layer) {
 
 Result<SlotId> emit_llama(Forward f) {
     const ModelConfig& c = f.config;
-    const LlamaSlots s = make_slots(f.ops, c);
+    const BlockSlots s = make_slots(f);
     const SlotId result = c.n_experts > 0 ? f.ops.slot(c.width) : s.h;
     BALLAST_TRY(RopeTable rates,
                 make_rope_table(f.weights, c.n_rotated, c.rope_base, c.rope_scale));
@@ -143,12 +86,10 @@ Result<SlotId> emit_llama(Forward f) {
     for (int layer = 0; layer < c.n_layers; ++layer) {
         f.ops.begin_layer(layer);
         BALLAST_TRY_STATUS(emit_attention(f, s, layer, rope_table));
-        BALLAST_TRY(const UnitId norm, f.weights.vector(layer_tensor(layer, "ffn_norm"), c.width));
         f.ops.begin_group(backend::OpGroup::kFeedForward);
-        f.ops.add(backend::RmsNorm{
-            .in = s.x, .out = s.h, .weight = norm, .width = c.width, .epsilon = c.rms_epsilon});
+        BALLAST_TRY_STATUS(emit_norm(f, layer_tensor(layer, "ffn_norm"), s.x, s.h, c.width, 1));
         BALLAST_TRY_STATUS(c.n_experts > 0 ? emit_experts(f, s, result, layer)
-                                           : emit_dense(f, s, layer));
+                                           : emit_dense(f, s, layer, backend::Activation::kSilu));
         f.ops.add(backend::Add{.x = s.x, .y = result, .width = c.width});
     }
     return emit_head(f, s.x, embedding);

@@ -58,12 +58,4 @@ Result<backend::UnitId> Weights::add(const std::string& name, const Shape& shape
     return static_cast<backend::UnitId>(views_.size() - 1);
 }
 
-std::uint64_t Weights::total_bytes() const {
-    std::uint64_t total = 0;
-    for (const backend::WeightView& view : views_) {
-        total += view.slice_bytes() * view.n_slices;
-    }
-    return total;
-}
-
 }  // namespace ballast::model

@@ -31,8 +31,6 @@ class Weights {
     const std::string& name(backend::UnitId unit) const {
         return names_[static_cast<std::size_t>(unit)];
     }
-    /// Bytes of all units.
-    std::uint64_t total_bytes() const;
 
   private:
     struct Shape {

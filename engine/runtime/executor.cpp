@@ -117,12 +117,4 @@ std::span<float> Executor::logits(int output) {
     return {slot.row(static_cast<std::size_t>(output)), slot.width};
 }
 
-std::uint64_t Executor::scratch_bytes() const {
-    std::uint64_t total = 0;
-    for (const backend::Chunk& chunk : chunks_) {
-        total += chunk.size_bytes;
-    }
-    return total;
-}
-
 }  // namespace ballast::runtime

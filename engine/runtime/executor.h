@@ -43,8 +43,6 @@ class Executor {
 
     /// Logits of the i-th output row of the last pass: [vocabulary]; may be changed by the caller.
     std::span<float> logits(int output);
-    /// Bytes taken for steps, besides the KV cache.
-    std::uint64_t scratch_bytes() const;
 
   private:
     /// Cosines and sines of one rope table for the rows of a step.
