@@ -74,7 +74,8 @@ struct Engine::State {
     void drop_cancelled();
     Status step();
     void sample_members();
-    void retire(std::size_t index, const char* outcome);
+    /// Counts the job's end and takes it from `running`; its sink is told by the caller.
+    std::unique_ptr<Sequence> retire(std::size_t index, const char* outcome);
     void fail_all(const Error& error);
     int prefill_budget() const;
     void note_prefill_pace(int n_tokens, Nanoseconds duration);
@@ -227,8 +228,8 @@ void Engine::State::start_job(std::shared_ptr<Job> job) {
     if (job->max_tokens == 0) {
         const JobStats stats{.prompt_tokens = static_cast<int>(job->prompt.size()),
                              .queued = now - job->created};
-        job->sink->on_finish(FinishReason::kLength, stats);
         observer.on_job_ended("length", stats);
+        job->sink->on_finish(FinishReason::kLength, stats);
         return;
     }
     running.push_back(std::make_unique<Sequence>(std::move(job),
@@ -247,15 +248,17 @@ void Engine::State::drop_cancelled() {
     }
 }
 
-void Engine::State::retire(std::size_t index, const char* outcome) {
-    observer.on_job_ended(outcome, running[index]->stats());
+std::unique_ptr<Sequence> Engine::State::retire(std::size_t index, const char* outcome) {
+    std::unique_ptr<Sequence> sequence = std::move(running[index]);
+    observer.on_job_ended(outcome, sequence->stats());
     running.erase(running.begin() + static_cast<std::ptrdiff_t>(index));
+    return sequence;
 }
 
 void Engine::State::fail_all(const Error& error) {
     while (!running.empty()) {
-        running.back()->fail_with(error);
-        retire(running.size() - 1, error.code == ErrorCode::kCancelled ? "cancelled" : "error");
+        const char* outcome = error.code == ErrorCode::kCancelled ? "cancelled" : "error";
+        retire(running.size() - 1, outcome)->fail_with(error);
     }
 }
 
@@ -315,18 +318,18 @@ void Engine::State::sample_members() {
             observer.on_inter_token(now - last);
         }
         if (ended && !*ended) {
+            sequence.deliver();
             continue;
-        }
-        const char* outcome = "error";
-        if (ended) {
-            outcome = sequence.reason() == FinishReason::kStop ? "stop" : "length";
-        } else {
-            sequence.fail_with(ended.error());
         }
         const auto found = std::find_if(running.begin(), running.end(), [&](const auto& candidate) {
             return candidate.get() == &sequence;
         });
-        retire(static_cast<std::size_t>(found - running.begin()), outcome);
+        const auto index = static_cast<std::size_t>(found - running.begin());
+        if (ended) {
+            retire(index, sequence.reason() == FinishReason::kStop ? "stop" : "length")->deliver();
+        } else {
+            retire(index, "error")->fail_with(ended.error());
+        }
     }
 }
 

@@ -85,7 +85,8 @@ class JobSource {
     virtual bool closed() const = 0;
 };
 
-/// Hears what the engine does, for metrics. Called on the engine thread; must not block.
+/// Hears what the engine does, for metrics. Called on the engine thread; must not block. What a
+/// sink is told has been counted before: whoever has read a reply finds it in the metrics.
 class EngineObserver {
   public:
     virtual ~EngineObserver() = default;

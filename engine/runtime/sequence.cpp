@@ -68,9 +68,8 @@ Result<bool> Sequence::accept(std::span<float> logits, Nanoseconds now) {
     note_time(now);
     last_token_id_ = sample.id;
     if (tokenizer_.is_end_of_generation(sample.id)) {
-        end_text("");
-        finish(FinishReason::kStop);
-        return true;
+        release_last("");
+        return end(FinishReason::kStop);
     }
     ++pending_.n_tokens;
     if (job_->sampling.top_logprobs >= 0) {
@@ -80,35 +79,42 @@ Result<bool> Sequence::accept(std::span<float> logits, Nanoseconds now) {
     const bool full = stats_.completion_tokens >= job_->max_tokens;
     if (!stop_.stopped() && !full) {
         if (!text.empty()) {
-            emit(std::move(text));
+            release(std::move(text));
         }
         return false;
     }
-    end_text(std::move(text));
-    finish(stop_.stopped() ? FinishReason::kStop : FinishReason::kLength);
-    return true;
+    release_last(std::move(text));
+    return end(stop_.stopped() ? FinishReason::kStop : FinishReason::kLength);
 }
 
-void Sequence::end_text(std::string text) {
+void Sequence::release_last(std::string text) {
     if (!stop_.stopped()) {
         text += stop_.feed(decoder_.finish());
     }
     if (!stop_.stopped()) {
         text += stop_.flush();
     }
-    emit(std::move(text));
+    release(std::move(text));
 }
 
-void Sequence::emit(std::string text) {
+void Sequence::release(std::string text) {
     pending_.text = std::move(text);
-    if (!pending_.text.empty() || pending_.n_tokens > 0) {
+    released_ = !pending_.text.empty() || pending_.n_tokens > 0;
+}
+
+bool Sequence::end(FinishReason reason) {
+    reason_ = reason;
+    ended_ = true;
+    return true;
+}
+
+void Sequence::deliver() {
+    if (std::exchange(released_, false)) {
         job_->sink->on_text(std::exchange(pending_, {}));
     }
-}
-
-void Sequence::finish(FinishReason reason) {
-    reason_ = reason;
-    job_->sink->on_finish(reason, stats_);
+    if (ended_) {
+        job_->sink->on_finish(reason_, stats_);
+    }
 }
 
 void Sequence::fail_with(Error error) {

@@ -39,10 +39,12 @@ class Sequence {
     std::span<const TokenId> next_tokens(int n) const;
     void advance(int n_tokens) { position_ += n_tokens; }
 
-    /// Samples from the logits after the last fed token and passes the text on. True when the reply
-    /// has ended: the sink has been told then. Errors: the sink is told by the caller.
+    /// Samples from the logits after the last fed token. True when the reply has ended. The sink
+    /// hears nothing of it before deliver().
     Result<bool> accept(std::span<float> logits, Nanoseconds now);
-    /// Ends the job with an error.
+    /// Hands the sink the text that accept() found, and the end if it was the last.
+    void deliver();
+    /// Ends the job with an error, in place of deliver().
     void fail_with(Error error);
 
     bool cancelled() const { return job_->sink->cancelled(); }
@@ -54,10 +56,10 @@ class Sequence {
     sampling::SamplingOptions sampling_options(std::span<const TokenId> end_ids) const;
     void note_time(Nanoseconds now);
     TokenLogprobs describe(const sampling::Sample& sample) const;
-    void emit(std::string text);
-    /// Emits the text and what is still held back, unless a stop string was found.
-    void end_text(std::string text);
-    void finish(FinishReason reason);
+    void release(std::string text);
+    /// Releases the text and what is still held back, unless a stop string was found.
+    void release_last(std::string text);
+    bool end(FinishReason reason);
 
     std::shared_ptr<Job> job_;
     const tokenizer::Tokenizer& tokenizer_;
@@ -67,7 +69,9 @@ class Sequence {
     sampling::StopMatcher stop_;
     std::int64_t position_ = 0;
     TokenId last_token_id_ = -1;
-    TextDelta pending_;  // tokens whose text is held back
+    TextDelta pending_;  // tokens whose text is held back, or about to be delivered
+    bool released_ = false;
+    bool ended_ = false;
     JobStats stats_;
     FinishReason reason_ = FinishReason::kStop;
     Nanoseconds started_{0};

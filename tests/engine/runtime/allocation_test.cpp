@@ -102,6 +102,7 @@ TEST(DecodeStep, TakesNoMemory) {
                     member.sequence
                         ->accept((*compute)->executor().logits(member.output), Nanoseconds(0))
                         .has_value());
+                member.sequence->deliver();
             }
         }
     }

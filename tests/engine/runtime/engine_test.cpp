@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The engine thread on a tiny model: how replies end, what is refused, and that the pool of KV
 // blocks is whole afterwards.
+#include <atomic>
 #include <numeric>
 
 #include "tests/engine/runtime/harness.h"
@@ -54,6 +55,44 @@ TEST(Engine, GivesAllBlocksBackAndHearsEveryToken) {
     EXPECT_EQ(heard.decode_tokens, 8 * 5);
     EXPECT_GE(heard.decode_tokens_max, 2);
     EXPECT_EQ(heard.outcomes, std::vector<std::string>(8, "length"));
+}
+
+/// Looks at what the observer has heard at each call; both are called on the engine thread.
+class AuditingSink final : public runtime::TokenSink {
+  public:
+    explicit AuditingSink(const CountingObserver& heard) : heard_(heard) {}
+
+    void on_start() override { EXPECT_EQ(heard_.n_started, 1); }
+    void on_text(runtime::TextDelta delta) override {
+        n_tokens_ += delta.n_tokens;
+        EXPECT_GE(heard_.n_first + heard_.n_inter, n_tokens_);
+    }
+    void on_finish(runtime::FinishReason, const runtime::JobStats&) override { note_end(); }
+    void on_error(Error) override { note_end(); }
+    bool cancelled() const override { return false; }
+
+    void wait_for_end() { ended_.wait(false); }
+
+  private:
+    void note_end() {
+        EXPECT_EQ(heard_.outcomes.size(), 1U);
+        ended_.store(true);
+        ended_.notify_all();
+    }
+
+    const CountingObserver& heard_;
+    int n_tokens_ = 0;
+    std::atomic<bool> ended_{false};
+};
+
+TEST(Engine, CountsBeforeItTells) {
+    const TinyFixture fixture;
+    for (const int max_tokens : {0, 1, 9}) {
+        Running running(fixture.model(), {.threads = 1});
+        const auto sink = std::make_shared<AuditingSink>(running.observer);
+        running.submit_to(make_job(some_prompt(10), max_tokens), sink);
+        sink->wait_for_end();
+    }
 }
 
 TEST(Engine, StopsAtAStopStringThatSpansTokensWithoutShowingIt) {

@@ -54,7 +54,7 @@ struct Running {
         submit_to(std::move(job), sink);
         return sink;
     }
-    void submit_to(runtime::Job job, std::shared_ptr<RecordingSink> sink) {
+    void submit_to(runtime::Job job, std::shared_ptr<runtime::TokenSink> sink) {
         job.sink = std::move(sink);
         job.created = clock.now();
         source.push(std::make_shared<runtime::Job>(std::move(job)));
