@@ -139,9 +139,17 @@ void unpack_group(const std::byte* row, std::size_t k, std::size_t g, WeightGrou
 
 /// Exact: at most 16 · 128 · 32767 = 67 million.
 int half_dot(const WeightGroup& w, const PackedGroup& x, int half, int block) {
-    int sum = 0;
+    // 16-bit operands: the product that even the oldest vector units have.
+    std::int16_t activations[kHalfElements];
+#pragma GCC unroll 1  // before the loops become vectors, which g++ does not make of unrolled ones
     for (int i = 0; i < kHalfElements; ++i) {
-        sum += w.q[half][block][i] * (256 * x.q[0][half][block][i] + x.q[1][half][block][i]);
+        activations[i] =
+            static_cast<std::int16_t>(256 * x.q[0][half][block][i] + x.q[1][half][block][i]);
+    }
+    int sum = 0;
+#pragma GCC unroll 1
+    for (int i = 0; i < kHalfElements; ++i) {
+        sum += static_cast<std::int16_t>(w.q[half][block][i]) * activations[i];
     }
     return sum;
 }
