@@ -46,6 +46,9 @@ bool refdata_required() {
 bool models_required() {
     return environment("BALLAST_MODELS_REQUIRED", "") == "1";
 }
+bool nightly() {
+    return environment("BALLAST_NIGHTLY", "") == "1";
+}
 
 std::vector<nlohmann::json> read_json_lines(const std::string& path) {
     std::vector<nlohmann::json> lines;

@@ -25,6 +25,8 @@ std::string refdata_path(const std::string& name);
 std::string model_path(const std::string& key);
 bool refdata_required();
 bool models_required();
+/// Whether the long forms are wanted too (BALLAST_NIGHTLY=1); tests/nightly.sh says so.
+bool nightly();
 
 /// The objects of a JSON Lines file.
 std::vector<nlohmann::json> read_json_lines(const std::string& path);

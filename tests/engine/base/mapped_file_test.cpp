@@ -18,6 +18,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/sanitizer.h"
 #include "tests/support/temp_dir.h"
 
 namespace ballast {
@@ -202,13 +203,14 @@ TEST(MappedFileDeathTest, AFaultElsewhereStillEndsTheProcess) {
     const TempDir dir;
     const std::string guarded = dir.write("guarded", std::string(2 * kPage, 'a'));
     const std::string bare = dir.write("bare", std::string(2 * kPage, 'b'));
-#if defined(__SANITIZE_ADDRESS__)
-    // The handler that was there before is the sanitizer's, which reports and exits.
-    EXPECT_DEATH(fault_outside_every_guarded_mapping(guarded, bare), "");
-#else
-    EXPECT_EXIT(
-        fault_outside_every_guarded_mapping(guarded, bare), ::testing::KilledBySignal(SIGBUS), "");
-#endif
+    if (test::kSanitized) {
+        // The handler that was there before is the sanitizer's, which reports and exits.
+        EXPECT_DEATH(fault_outside_every_guarded_mapping(guarded, bare), "");
+    } else {
+        EXPECT_EXIT(fault_outside_every_guarded_mapping(guarded, bare),
+                    ::testing::KilledBySignal(SIGBUS),
+                    "");
+    }
 }
 
 }  // namespace

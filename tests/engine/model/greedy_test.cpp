@@ -82,9 +82,6 @@ void force(runtime::Evaluator& evaluator,
 TEST_P(GreedyReplies, HaveTheLogProbabilitiesOfTheUnquantisedRun) {
     const auto& [real, isa] = GetParam();
     const std::string key = real.key;
-    if (isa == isa_name(Isa::kScalar) && isa != available_isas().back() && !nightly()) {
-        GTEST_SKIP() << "SKIPPED: the scalar kernels run the replies with BALLAST_NIGHTLY=1";
-    }
     BALLAST_MODEL_OR_SKIP(path, key);
     BALLAST_REFDATA_OR_SKIP(replies_path, "greedy/" + key + ".f32.jsonl");
     const OpenModel open = open_model(path);
@@ -111,9 +108,6 @@ TEST_P(GreedyReplies, HaveTheLogProbabilitiesOfTheUnquantisedRun) {
 TEST_P(GreedyReplies, ChooseTheSameIdWhereTheGapIsClear) {
     const auto& [real, isa] = GetParam();
     const std::string key = real.key;
-    if (isa == isa_name(Isa::kScalar) && isa != available_isas().back() && !nightly()) {
-        GTEST_SKIP() << "SKIPPED: the scalar kernels run the replies with BALLAST_NIGHTLY=1";
-    }
     BALLAST_MODEL_OR_SKIP(path, key);
     BALLAST_REFDATA_OR_SKIP(replies_path, "greedy/" + key + ".jsonl");
     const OpenModel open = open_model(path);

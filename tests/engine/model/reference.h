@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,11 +33,6 @@ inline OpenModel open_model(const std::string& path) {
     EXPECT_TRUE(model.has_value()) << model.error().message;
     open.model = std::move(*model);
     return open;
-}
-
-/// Whether the long forms are wanted too; tests/nightly.sh says so.
-inline bool nightly() {
-    return std::getenv("BALLAST_NIGHTLY") != nullptr;
 }
 
 /// Names of the instruction sets that this build and processor have.

@@ -9,16 +9,12 @@
 #include "engine/runtime/batch.h"
 #include "engine/runtime/compute.h"
 #include "tests/engine/runtime/harness.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/test_data.h"
 
 namespace ballast::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 // Sanitized kernels are many times slower; what they look for shows in the first round.
 constexpr int kRounds = kSanitized ? 1 : 4;
 
@@ -138,6 +134,7 @@ class Driver {
             }
             const auto done = member.sequence->accept(logits, Nanoseconds(0));
             ASSERT_TRUE(done.has_value());
+            member.sequence->deliver();
             if (*done) {
                 ended.push_back(member.sequence);
             }

@@ -2,7 +2,6 @@
 // Perplexity of the GNU GPL on the two real models, against llama.cpp's on the same file. The
 // fastest instruction set runs all 8 windows in both classes, the others the first window in the
 // prefill class (all of them, everywhere, with BALLAST_NIGHTLY=1).
-#include <cstdlib>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -24,10 +23,6 @@ class PerplexityOfTheGpl
 Isa fastest() {
     const auto table = kernels::choose_kernels("");
     return table ? (*table)->isa : Isa::kScalar;
-}
-
-bool nightly() {
-    return std::getenv("BALLAST_NIGHTLY") != nullptr;
 }
 
 TEST_P(PerplexityOfTheGpl, IsNoWorseThanLlamaCpps) {
