@@ -21,7 +21,7 @@ MASK = (1 << 64) - 1
 
 
 def token_ids(vocabulary):
-    """The ids `ballast bench` takes: xoshiro256** seeded by splitmix64 from 1 (engine/base/rng.h)."""
+    """The ids of `ballast bench`: xoshiro256** seeded by splitmix64 from 1 (engine/base/rng.h)."""
     state, seed = [], 1
     for _ in range(4):
         seed = z = (seed + 0x9E3779B97F4A7C15) & MASK
