@@ -28,6 +28,7 @@ enum class Event : std::uint64_t {};
 struct StepLimits {
     int rows = 0;       // token rows
     int outputs = 0;    // rows with logits
+    int heads = 0;      // query heads of a layer
     int blocks = 0;     // KV blocks of one sequence
     std::size_t k = 0;  // longest weight row
     int experts = 0;    // 0: the model has none

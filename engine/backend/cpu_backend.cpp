@@ -31,7 +31,7 @@ std::string CpuBackend::name() const {
 
 bool CpuBackend::supports(const Op& op, quant::QuantType type) const {
     if (std::holds_alternative<Embed>(op)) {
-        return quant::traits(type).dequantize != nullptr;
+        return true;  // every known type can be expanded
     }
     if (std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op) ||
         std::holds_alternative<Router>(op)) {
@@ -48,15 +48,15 @@ Status CpuBackend::reserve(const StepLimits& limits) {
     const auto rows = static_cast<std::size_t>(limits.rows);
     const auto experts_used = static_cast<std::size_t>(limits.experts_used);
     const std::size_t members = rows * experts_used;
-    const std::size_t packed_rows = std::max(rows, members);
-    packed_ = AlignedBuffer<std::byte>(packed_rows * kernels_.packed_bytes(round_up(limits.k, 32)));
+    packed_ = AlignedBuffer<std::byte>(rows * kernels_.packed_bytes(round_up(limits.k, 32)));
     for (ThreadScratch& scratch : scratch_) {
         scratch.kernel = AlignedBuffer<std::byte>(
             std::max(kernels_.matmul_scratch_bytes(limits.k), kernels_.attention_scratch_bytes));
         scratch.key_blocks.resize(static_cast<std::size_t>(limits.blocks));
         scratch.value_blocks.resize(static_cast<std::size_t>(limits.blocks));
     }
-    attention_items_.reserve(rows * 16);
+    // At most one item a row and head (attend()).
+    attention_items_.reserve(rows * index_of(limits.heads));
     if (limits.experts > 0) {
         const auto experts = static_cast<std::size_t>(limits.experts);
         routing_.experts.resize(members);

@@ -43,6 +43,11 @@ void pass_on(int signal, siginfo_t* info, void* context) {
         previous_action.sa_sigaction(signal, info, context);
         return;
     }
+    if ((previous_action.sa_flags & SA_SIGINFO) == 0 && previous_action.sa_handler != SIG_DFL &&
+        previous_action.sa_handler != SIG_IGN) {
+        previous_action.sa_handler(signal);
+        return;
+    }
     // The default action, taken when the faulting instruction runs again.
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
@@ -173,12 +178,10 @@ bool MappedFile::failed() const {
 Status MappedFile::check_unchanged() const {
     struct stat info = {};
     if (stat(path_.c_str(), &info) != 0) {
-        return fail(ErrorCode::kIo,
-                    fmt::format("the model file {} is gone ({})", path_, reason(errno)));
+        return fail(ErrorCode::kIo, fmt::format("the model file is gone ({})", reason(errno)));
     }
     if (identity_of(info) != identity_) {
-        return fail(ErrorCode::kIo,
-                    fmt::format("the model file {} was changed or replaced while in use", path_));
+        return fail(ErrorCode::kIo, "the model file was changed or replaced while in use");
     }
     return {};
 }

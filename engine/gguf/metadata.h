@@ -16,8 +16,8 @@
 namespace ballast::gguf {
 
 /// A value. Integers of every width are widened: unsigned to uint64, signed to int64; floats to
-/// double. Arrays likewise; arrays of strings are views into the mapping. Arrays of arrays are
-/// refused by the reader.
+/// double (in arrays to float32, infinite where too large). Arrays likewise; arrays of strings are
+/// views into the mapping. Arrays of arrays are refused by the reader.
 using Value = std::variant<std::uint64_t,
                            std::int64_t,
                            double,

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kElementsMax =
     static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
-/// A tensor, its offset in the data section, and how messages name it.
+/// A tensor and its offset in the data section.
 struct Entry {
     TensorInfo info;
     std::uint64_t offset = 0;
@@ -94,7 +94,7 @@ Status parse_shape(Cursor& cursor, TensorInfo& tensor, const std::string& what) 
         const auto product = checked_multiply(n_elements, *extent);
         if (!product || *product > kElementsMax) {
             return cursor.corrupt(
-                fmt::format("the shape of {} at byte {} has more than 2^63 elements", what, start));
+                fmt::format("the shape of {} at byte {} has 2^63 elements or more", what, start));
         }
         n_elements = *product;
         tensor.shape[i] = *extent;

@@ -2,6 +2,10 @@
 // The pieces of a layer that the families share.
 #include "engine/model/forward.h"
 
+#include <cmath>
+
+#include <fmt/format.h>
+
 namespace ballast::model {
 
 using backend::SlotId;
@@ -66,6 +70,46 @@ Status emit_dense(Forward& f, const BlockSlots& s, int layer, backend::Activatio
         .gate = s.gate, .up = s.up, .out = s.gate, .width = c.ffn_width, .activation = activation});
     f.ops.add(backend::Linear{.in = s.gate, .weights = {down}, .outs = {s.h}});
     return {};
+}
+
+Result<RopeTable> make_rope_table(Weights& weights, int n_rotated, float base, float scale) {
+    RopeTable table;
+    const float* divisors = nullptr;
+    if (weights.has("rope_freqs.weight")) {
+        BALLAST_TRY(const backend::UnitId unit, weights.vector("rope_freqs.weight", n_rotated / 2));
+        divisors = weights.views()[static_cast<std::size_t>(unit)].floats();
+    }
+    for (int i = 0; i < n_rotated / 2; ++i) {
+        const double divisor = divisors == nullptr ? 1.0 : static_cast<double>(divisors[i]);
+        if (!std::isfinite(divisor) || divisor <= 0.0) {
+            return fail(
+                ErrorCode::kCorruptFile,
+                fmt::format("tensor rope_freqs.weight has the value {}, but must be above 0",
+                            divisor));
+        }
+        table.rates.push_back(std::pow(static_cast<double>(base), -2.0 * i / n_rotated) /
+                              (static_cast<double>(scale) * divisor));
+    }
+    return table;
+}
+
+Result<backend::SlotId> emit_head(Forward f, backend::SlotId x, backend::UnitId embedding) {
+    const ModelConfig& c = f.config;
+    const backend::SlotId last = f.ops.slot(c.width, backend::RowDomain::kOutputs);
+    const backend::SlotId logits = f.ops.slot(c.vocabulary, backend::RowDomain::kOutputs);
+    f.ops.begin_layer(c.n_layers);
+    f.ops.begin_group(backend::OpGroup::kHead);
+    f.ops.begin_outputs();
+    BALLAST_TRY(const backend::UnitId norm, f.weights.vector("output_norm.weight", c.width));
+    backend::UnitId head = embedding;
+    if (f.weights.has("output.weight")) {
+        BALLAST_TRY(head, f.weights.matrix("output.weight", c.vocabulary, c.width));
+    }
+    f.ops.add(backend::GatherOutputs{.in = x, .out = last, .width = c.width});
+    f.ops.add(backend::RmsNorm{
+        .in = last, .out = last, .weight = norm, .width = c.width, .epsilon = c.rms_epsilon});
+    f.ops.add(backend::Linear{.in = last, .weights = {head}, .outs = {logits}});
+    return logits;
 }
 
 }  // namespace ballast::model

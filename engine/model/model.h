@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/backend/backend.h"
+#include "engine/backend/op.h"
 #include "engine/base/result.h"
 #include "engine/gguf/reader.h"
 #include "engine/model/model_config.h"
@@ -28,9 +28,6 @@ class Model {
     const OpsList& ops() const { return ops_; }
     /// The slot that holds the logits after the last op: [outputs, vocabulary].
     backend::SlotId logits() const { return logits_; }
-
-    /// kUnsupported naming the first tensor whose type the backend has no kernels for.
-    Status check_supported(const backend::Backend& backend) const;
 
   private:
     ModelConfig config_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The ops of one forward pass, with a symbolic number of rows, in segments that a run can stop and
-// resume between: embedding, each layer, head. A family's forward (llama.h, gemma.h) emits them.
+// resume between: embedding, each layer, head. A family's forward (llama.cpp, gemma.cpp) emits
+// them.
 #pragma once
 
 #include <initializer_list>

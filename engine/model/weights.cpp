@@ -2,6 +2,8 @@
 // Looks tensors up and compares their shapes.
 #include "engine/model/weights.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace ballast::model {
@@ -56,6 +58,18 @@ Result<backend::UnitId> Weights::add(const std::string& name, const Shape& shape
                       .n_slices = shape.n_slices});
     names_.push_back(name);
     return static_cast<backend::UnitId>(views_.size() - 1);
+}
+
+Status Weights::check_all_used() const {
+    for (const gguf::TensorInfo& tensor : reader_->tensors()) {
+        if (std::find(names_.begin(), names_.end(), tensor.name) == names_.end()) {
+            return fail(ErrorCode::kUnsupported,
+                        fmt::format("tensor {} is not used by this architecture as it is built "
+                                    "here, so the answers would be wrong",
+                                    tensor.name));
+        }
+    }
+    return {};
 }
 
 }  // namespace ballast::model

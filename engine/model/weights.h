@@ -27,6 +27,10 @@ class Weights {
     Result<backend::UnitId> vector(const std::string& name, int n);
     bool has(std::string_view name) const { return reader_->find_tensor(name) != nullptr; }
 
+    /// kUnsupported naming a tensor of the file that none of the calls above asked for: an op that
+    /// needs it is missing here, and without it the answers would be wrong.
+    Status check_all_used() const;
+
     std::span<const backend::WeightView> views() const { return views_; }
     const std::string& name(backend::UnitId unit) const {
         return names_[static_cast<std::size_t>(unit)];

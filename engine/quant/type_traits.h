@@ -37,8 +37,7 @@ struct TypeTraits {
     std::string_view name;             // as GGUF tools print it: "Q4_1"
     std::uint32_t block_elements = 1;  // weights in one block
     std::uint32_t block_bytes = 4;
-    /// Expands n_elements (a multiple of block_elements) to float32. Null for a type whose size is
-    /// known, so that a file with it can be listed, but whose arithmetic is not built yet.
+    /// Expands n_elements (a multiple of block_elements) to float32; never null.
     void (*dequantize)(const std::byte* blocks, std::size_t n_elements, float* out) = nullptr;
 };
 

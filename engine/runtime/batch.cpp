@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
+#include "engine/runtime/options.h"
+
 namespace ballast::runtime {
 
 namespace {
 
-// Prompts are cut at absolute positions, so that the cut does not depend on what else runs.
-constexpr int kPrefillGrain = 64;
-
 /// How many of `wanted` tokens from this position end at a multiple of the grain, or all that is
-/// left of the prompt.
+/// left of the prompt. Prompts are cut at absolute positions, so that the cut does not depend on
+/// what else runs.
 int cut_chunk(std::int64_t position, int wanted, int left) {
     if (left <= wanted) {
         return left;

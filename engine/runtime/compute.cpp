@@ -3,6 +3,7 @@
 #include "engine/runtime/compute.h"
 
 #include <algorithm>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -29,10 +30,10 @@ Result<kernels::KvType> parse_kv_type(const std::string& name) {
 
 Result<int> thread_count(int wanted) {
     if (wanted < 0 || wanted > kThreadsMax) {
-        return fail(
-            ErrorCode::kInvalidRequest,
-            fmt::format(
-                "threads is {}, but must be between 0 (one a core) and {}", wanted, kThreadsMax));
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("threads is {}, but must be between 0 (one a processor) and {}",
+                                wanted,
+                                kThreadsMax));
     }
     return wanted == 0 ? detect_cpu_features().logical_cores : wanted;
 }
@@ -56,6 +57,22 @@ Result<int> context_tokens(const model::Model& model, const EngineOptions& optio
 Result<std::unique_ptr<Compute>> Compute::create(const model::Model& model,
                                                  const EngineOptions& options,
                                                  const ComputeShape& shape) {
+    try {
+        return build(model, options, shape);
+    } catch (const std::bad_alloc&) {
+        return fail(
+            ErrorCode::kOutOfMemory,
+            fmt::format("there is not enough memory for {} sequences of {} tokens and steps "
+                        "of {} rows; lower engine.context, parallel or prefill_chunk",
+                        shape.sequences,
+                        shape.context,
+                        shape.rows));
+    }
+}
+
+Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
+                                                const EngineOptions& options,
+                                                const ComputeShape& shape) {
     std::unique_ptr<Compute> compute(new Compute());
     BALLAST_TRY(const kernels::KvType kv_type, parse_kv_type(options.kv_type));
     BALLAST_TRY(const int n_threads, thread_count(options.threads));

@@ -39,6 +39,10 @@ class Compute {
 
   private:
     Compute() = default;
+    /// create(), which may also throw std::bad_alloc.
+    static Result<std::unique_ptr<Compute>> build(const model::Model& model,
+                                                  const EngineOptions& options,
+                                                  const ComputeShape& shape);
     const kernels::KernelTable* kernels_ = nullptr;
     std::unique_ptr<ThreadPool> pool_;
     std::unique_ptr<backend::CpuBackend> backend_;

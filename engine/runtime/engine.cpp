@@ -3,6 +3,7 @@
 #include "engine/runtime/engine.h"
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <vector>
 
@@ -17,9 +18,6 @@ namespace ballast::runtime {
 
 namespace {
 
-constexpr int kParallelMax = 64;
-constexpr int kPrefillChunkMax = 4096;
-constexpr int kPrefillGrain = 64;
 // How long a prefill micro-batch may take: cancellation is noticed between two, and with others
 // decoding each one is a pause in their text.
 constexpr double kPrefillSecondsAlone = 1.0;
@@ -70,8 +68,15 @@ struct Engine::State {
 
     void loop(StopToken stop);
     void take_jobs();
+    /// kInternal once the model file cannot be read any more; that is kept as the engine's failure.
+    Status check_file();
+    Status check_job(const Job& job);
     void start_job(std::shared_ptr<Job> job);
+    JobStats unstarted_stats(const Job& job) const;
+    /// Ends a job that has not started.
+    void refuse(const Job& job, const Error& error);
     void drop_cancelled();
+    Status step_or_error();
     Status step();
     void sample_members();
     /// Counts the job's end and takes it from `running`; its sink is told by the caller.
@@ -177,14 +182,14 @@ void Engine::State::loop(StopToken stop) {
             source.wait(kIdleWait);
             continue;
         }
-        if (Status status = step(); !status) {
+        if (Status status = step_or_error(); !status) {
             log_error("a step failed: {}", status.error().message);
             fail_all(status.error());
         }
     }
     fail_all({ErrorCode::kCancelled, "the server is stopping"});
     while (auto job = source.try_take()) {
-        job->sink->on_error({ErrorCode::kCancelled, "the server is stopping"});
+        refuse(*job, {ErrorCode::kCancelled, "the server is stopping"});
     }
     report_load();
     idle.store(true);
@@ -196,32 +201,65 @@ void Engine::State::take_jobs() {
         if (job == nullptr) {
             return;
         }
-        if (!job->sink->cancelled()) {
+        if (job->sink->cancelled()) {
+            observer.on_job_ended("cancelled", unstarted_stats(*job));
+        } else if (Status fits = check_job(*job); !fits) {
+            refuse(*job, fits.error());
+        } else {
             start_job(std::move(job));
         }
     }
 }
 
+JobStats Engine::State::unstarted_stats(const Job& job) const {
+    return {.prompt_tokens = static_cast<int>(job.prompt.size()),
+            .queued = clock.now() - job.created};
+}
+
+void Engine::State::refuse(const Job& job, const Error& error) {
+    observer.on_job_ended(error.code == ErrorCode::kCancelled ? "cancelled" : "error",
+                          unstarted_stats(job));
+    job.sink->on_error(error);
+}
+
+Status Engine::State::check_file() {
+    if (!model.reader->file().failed()) {
+        return {};
+    }
+    const std::lock_guard lock(failure_mutex);
+    if (failure.empty()) {
+        // Clients are told without the path, which is the machine owner's business.
+        log_error("the model file {} was cut or could not be read", model.reader->file().path());
+        failure =
+            "the model file was cut or could not be read while in use; start the server again "
+            "with a whole file";
+    }
+    return fail(ErrorCode::kInternal, failure);
+}
+
+Status Engine::State::check_job(const Job& job) {
+    BALLAST_TRY_STATUS(check_file());
+    const int vocabulary = model.tokenizer->vocabulary_size();
+    for (const TokenId id : job.prompt) {
+        if (id < 0 || id >= vocabulary) {
+            return fail(
+                ErrorCode::kInvalidRequest,
+                fmt::format("prompt token {} is no id of this vocabulary of {}", id, vocabulary));
+        }
+    }
+    const auto tokens = static_cast<std::int64_t>(job.prompt.size()) + job.max_tokens;
+    if (job.prompt.empty() || job.max_tokens < 0 || tokens > context) {
+        return fail(
+            ErrorCode::kInvalidRequest,
+            fmt::format("a job of {} prompt tokens and {} new ones does not fit the context of {}",
+                        job.prompt.size(),
+                        job.max_tokens,
+                        context));
+    }
+    return {};
+}
+
 void Engine::State::start_job(std::shared_ptr<Job> job) {
-    if (model.reader->file().failed()) {
-        job->sink->on_error({ErrorCode::kInternal,
-                             fmt::format("the model file {} could not be read any more",
-                                         model.reader->file().path())});
-        return;
-    }
-    const auto tokens = static_cast<std::int64_t>(job->prompt.size()) + job->max_tokens;
-    const bool known = std::all_of(job->prompt.begin(), job->prompt.end(), [&](TokenId id) {
-        return id >= 0 && id < model.tokenizer->vocabulary_size();
-    });
-    if (job->prompt.empty() || job->max_tokens < 0 || tokens > context || !known) {
-        job->sink->on_error(
-            {ErrorCode::kInvalidRequest,
-             fmt::format("a job of {} prompt tokens and {} new ones does not fit the context of {}",
-                         job->prompt.size(),
-                         job->max_tokens,
-                         context)});
-        return;
-    }
     const Nanoseconds now = clock.now();
     observer.on_job_started(now - job->created);
     job->sink->on_start();
@@ -280,21 +318,22 @@ void Engine::State::note_prefill_pace(int n_tokens, Nanoseconds duration) {
     }
 }
 
+Status Engine::State::step_or_error() {
+    // Ours returns errors; what a library throws, memory above all, must not end the process.
+    try {
+        return step();
+    } catch (const std::exception& error) {
+        return fail(ErrorCode::kInternal, fmt::format("unexpected failure: {}", error.what()));
+    }
+}
+
 Status Engine::State::step() {
     report_load();
     BALLAST_TRY_STATUS(batch->build(running, prefill_budget()));
     const Nanoseconds begin = clock.now();
     BALLAST_TRY_STATUS(compute->executor().run(batch->input()));
     const Nanoseconds duration = clock.now() - begin;
-    if (model.reader->file().failed()) {
-        const std::string message = fmt::format(
-            "the model file {} was cut or could not be read while in use; start the server again "
-            "with a whole file",
-            model.reader->file().path());
-        const std::lock_guard lock(failure_mutex);
-        failure = message;
-        return fail(ErrorCode::kInternal, message);
-    }
+    BALLAST_TRY_STATUS(check_file());
     observer.on_step(batch->n_prefill(), batch->n_decode(), duration);
     note_prefill_pace(batch->n_prefill(), duration);
     sample_members();

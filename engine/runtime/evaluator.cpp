@@ -19,6 +19,8 @@ namespace {
 constexpr int kRows = 64;
 // Prompt tokens of one step when they are not.
 constexpr int kRowsWithoutLogits = 512;
+// Windows of a perplexity run that decode at once: each has its own keys and values.
+constexpr int kWindowsTogether = 64;
 
 }  // namespace
 
@@ -174,10 +176,10 @@ Result<PerplexityRun> prepare(const LoadedModel& model,
         model.tokenizer->encode(text, {.add_special = true, .parse_special = false});
     const int available = static_cast<int>(ids.size()) / options.context;
     if (available == 0) {
-        return fail(
-            ErrorCode::kInvalidRequest,
-            fmt::format(
-                "the text has {} tokens, but one window needs {}", ids.size(), options.context));
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("the text has {} tokens, but one window (--context) needs {}",
+                                ids.size(),
+                                options.context));
     }
     const int n_chunks = options.chunks > 0 ? std::min(options.chunks, available) : available;
     PerplexityRun run(std::move(ids), options.context, n_chunks);
@@ -208,24 +210,31 @@ Status run_prefill(Evaluator& evaluator,
     return {};
 }
 
-/// All windows advance together, one token of each a step: a decode row's result does not depend
-/// on its neighbours.
+/// Up to `together` windows advance at once, one token of each a step: a decode row's result does
+/// not depend on its neighbours.
 Status run_decode(Evaluator& evaluator,
                   PerplexityRun& run,
+                  int together,
                   const std::function<void(int, double)>& on_chunk) {
-    const auto n_chunks = static_cast<std::size_t>(run.n_chunks());
-    std::vector<TokenId> ids(n_chunks);
-    for (int position = 0; position < run.context(); ++position) {
-        for (std::size_t chunk = 0; chunk < n_chunks; ++chunk) {
-            ids[chunk] = run.window(static_cast<int>(chunk))[static_cast<std::size_t>(position)];
+    for (int first = 0; first < run.n_chunks(); first += together) {
+        const int n = std::min(together, run.n_chunks() - first);
+        std::vector<TokenId> ids(static_cast<std::size_t>(n));
+        for (int i = 0; i < n; ++i) {
+            evaluator.reset(i);
         }
-        BALLAST_TRY_STATUS(evaluator.feed_decode(
-            ids, [&](int chunk, std::int64_t at, std::span<const float> logits) {
-                run.score(chunk, at, logits);
-            }));
-    }
-    for (int chunk = 0; chunk < run.n_chunks(); ++chunk) {
-        on_chunk(chunk, run.running(chunk + 1));
+        for (int position = 0; position < run.context(); ++position) {
+            for (int i = 0; i < n; ++i) {
+                ids[static_cast<std::size_t>(i)] =
+                    run.window(first + i)[static_cast<std::size_t>(position)];
+            }
+            BALLAST_TRY_STATUS(evaluator.feed_decode(
+                ids, [&](int i, std::int64_t at, std::span<const float> logits) {
+                    run.score(first + i, at, logits);
+                }));
+        }
+        for (int chunk = first; chunk < first + n; ++chunk) {
+            on_chunk(chunk, run.running(chunk + 1));
+        }
     }
     return {};
 }
@@ -239,12 +248,15 @@ Result<double> perplexity(const LoadedModel& model,
                           const std::function<void(int, double)>& on_chunk) {
     BALLAST_TRY(PerplexityRun run, prepare(model, text, options));
     const bool decode = options.arithmetic == ArithmeticClass::kDecode;
-    BALLAST_TRY(
-        auto evaluator,
-        Evaluator::create(*model.model, engine, decode ? run.n_chunks() : 1, options.context));
-    BALLAST_TRY_STATUS(decode ? run_decode(*evaluator, run, on_chunk)
+    const int together = decode ? std::min(run.n_chunks(), kWindowsTogether) : 1;
+    BALLAST_TRY(auto evaluator, Evaluator::create(*model.model, engine, together, options.context));
+    BALLAST_TRY_STATUS(decode ? run_decode(*evaluator, run, together, on_chunk)
                               : run_prefill(*evaluator, run, on_chunk));
-    return run.running(run.n_chunks());
+    const double result = run.running(run.n_chunks());
+    if (!std::isfinite(result)) {
+        return fail(ErrorCode::kCorruptFile, "the model's logits are not finite numbers");
+    }
+    return result;
 }
 
 }  // namespace ballast::runtime

@@ -31,12 +31,13 @@ class Evaluator {
                                                      int context);
 
     /// Appends ids to one sequence in the given arithmetic class. Decode feeds one token a step.
+    /// kTooLarge if they exceed the context; else the errors of Backend::submit().
     Status feed(int sequence,
                 std::span<const TokenId> ids,
                 ArithmeticClass arithmetic,
                 Wanted wanted,
                 const OnLogits& on_logits);
-    /// Appends one token to each of the sequences 0..ids.size()−1 in one decode step.
+    /// Appends one token to each of the sequences 0..ids.size()−1 in one decode step. As feed().
     Status feed_decode(std::span<const TokenId> ids, const OnLogits& on_logits);
     /// Forgets a sequence's tokens.
     void reset(int sequence);

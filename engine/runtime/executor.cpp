@@ -3,6 +3,9 @@
 #include "engine/runtime/executor.h"
 
 #include <cmath>
+#include <variant>
+
+#include <fmt/format.h>
 
 #include "engine/base/check.h"
 
@@ -18,12 +21,48 @@ backend::StepLimits step_limits(const model::Model& model, const ExecutorLimits&
     }
     return {.rows = limits.rows,
             .outputs = limits.outputs,
+            .heads = config.n_heads,
             .blocks = (limits.context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens,
             .k = longest_row,
             .experts = config.n_experts,
             .experts_used = config.n_experts_used,
             .width = static_cast<std::size_t>(config.width),
             .expert_ffn_width = static_cast<std::size_t>(config.ffn_width)};
+}
+
+/// The weight units an op multiplies with.
+std::vector<backend::UnitId> units_of(const backend::Op& op) {
+    if (const auto* embed = std::get_if<backend::Embed>(&op)) {
+        return {embed->table};
+    }
+    if (const auto* linear = std::get_if<backend::Linear>(&op)) {
+        return {linear->weights.begin(), linear->weights.begin() + linear->n_matrices};
+    }
+    if (const auto* router = std::get_if<backend::Router>(&op)) {
+        return {router->weight};
+    }
+    if (const auto* experts = std::get_if<backend::Experts>(&op)) {
+        return {experts->gate, experts->up, experts->down};
+    }
+    return {};
+}
+
+/// kUnsupported naming the first tensor whose type the backend has no kernels for.
+Status check_supported(const model::Model& model, const backend::Backend& backend) {
+    for (const backend::OpRecord& record : model.ops().records()) {
+        for (const backend::UnitId unit : units_of(record.op)) {
+            const quant::QuantType type =
+                model.weights().views()[static_cast<std::size_t>(unit)].type;
+            if (!backend.supports(record.op, type)) {
+                return fail(ErrorCode::kUnsupported,
+                            fmt::format("tensor {} is {}, for which {} has no kernels",
+                                        model.weights().name(unit),
+                                        quant::traits(type).name,
+                                        backend.name()));
+            }
+        }
+    }
+    return {};
 }
 
 }  // namespace
@@ -35,7 +74,7 @@ Result<std::unique_ptr<Executor>> Executor::create(const model::Model& model,
                                                    backend::Backend& backend,
                                                    cache::KvCache& cache,
                                                    const ExecutorLimits& limits) {
-    BALLAST_TRY_STATUS(model.check_supported(backend));
+    BALLAST_TRY_STATUS(check_supported(model, backend));
     std::unique_ptr<Executor> executor(new Executor(model, backend, cache));
     BALLAST_TRY_STATUS(executor->allocate(limits));
     return executor;

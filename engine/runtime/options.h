@@ -6,11 +6,16 @@
 
 namespace ballast::runtime {
 
+/// Bounds of the options below; a micro-batch's prompt tokens end on a multiple of the grain.
+constexpr int kParallelMax = 64;
+constexpr int kPrefillGrain = 64;
+constexpr int kPrefillChunkMax = 4096;
+
 struct EngineOptions {
-    int threads = 0;              // compute threads; 0: one per core
+    int threads = 0;              // compute threads; 0: one per logical processor
     int context = 0;              // tokens one request may use; 0: the model's own, 8192 at most
     int parallel = 4;             // sequences that run at the same time
-    int prefill_chunk = 512;      // prompt tokens of one micro-batch; a multiple of 64
+    int prefill_chunk = 512;      // most prompt tokens of one micro-batch
     std::string kv_type = "f16";  // "f16" or "f32"
     std::string force_isa = {};   // "" or a name of engine/base/cpu_features.h
 };

@@ -278,6 +278,9 @@ Result<Sample> Sampler::sample(std::span<float> logits) {
     Sample sample;
     sample.id = arg_max(logits);
     if (sample.id < 0) {
+        if (!options_.logit_bias.empty()) {
+            return fail(ErrorCode::kInvalidRequest, "logit_bias leaves no token to choose.");
+        }
         return fail(ErrorCode::kInternal,
                     "No token can be chosen: every logit is banned or not a finite number.");
     }

@@ -63,8 +63,8 @@ Result<const KernelTable*> choose_kernels_for(const CpuFeatures& features,
             }
             return fail(ErrorCode::kUnsupported,
                         "the instruction set '" + forced +
-                            "' was asked for, but this processor or this build lacks it; unset "
-                            "BALLAST_FORCE_ISA to use the best one");
+                            "' was asked for, but this processor or this build lacks it; leave "
+                            "engine.force_isa empty to use the best one");
         }
         known += known.empty() ? "" : ", ";
         known += isa_name(isa);

@@ -93,7 +93,8 @@ struct KernelTable {
 
     /// Bytes of one packed column of k elements (k a multiple of 32), a multiple of 64.
     std::size_t (*packed_bytes)(std::size_t k) = nullptr;
-    /// Packs one column: per 32 elements scale = max|x| / 32512 and the nearest step of each.
+    /// Packs one column: per 32 elements scale = max|x| / 32512 and the nearest step
+    /// of each that split_planes() can hold.
     void (*pack)(const float* x, std::size_t k, std::byte* out) = nullptr;
 
     /// Scratch one thread needs for matmul with this k, and for attention.

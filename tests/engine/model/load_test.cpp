@@ -95,6 +95,12 @@ TEST(LoadModel, NamesAnAbsentKeyAndAnAbsentTensor) {
     EXPECT_NE(error_of(no_tensors).find("tensor token_embd.weight is missing"), std::string::npos);
 }
 
+TEST(LoadModel, NamesATensorThatNoOpUses) {
+    GgufWriter biased = tiny_model({});
+    biased.tensor_f32("blk.0.attn_q.bias", {64}, std::vector<float>(64, 1.0F));
+    EXPECT_NE(error_of(biased).find("tensor blk.0.attn_q.bias is not used"), std::string::npos);
+}
+
 TEST(LoadModel, RefusesNumbersThatAreNotFinite) {
     for (const float epsilon : {0.0F,
                                 -1.0F,

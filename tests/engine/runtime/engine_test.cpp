@@ -93,6 +93,13 @@ TEST(Engine, CountsBeforeItTells) {
         running.submit_to(make_job(some_prompt(10), max_tokens), sink);
         sink->wait_for_end();
     }
+    for (const runtime::Job& refused :
+         {make_job(some_prompt(10), 1 << 30), make_job({1 << 30}, 1)}) {
+        Running running(fixture.model(), {.threads = 1});
+        const auto sink = std::make_shared<AuditingSink>(running.observer);
+        running.submit_to(refused, sink);
+        sink->wait_for_end();
+    }
 }
 
 TEST(Engine, StopsAtAStopStringThatSpansTokensWithoutShowingIt) {

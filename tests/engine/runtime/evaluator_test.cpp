@@ -126,7 +126,8 @@ TEST(Perplexity, AgreesBetweenTheClassesAndNamesATextThatIsTooShort) {
     EXPECT_NEAR(*prefill, *decode, 1e-3 * *prefill);
     const auto short_text = measure(256, ArithmeticClass::kPrefill);
     ASSERT_FALSE(short_text.has_value());
-    EXPECT_NE(short_text.error().message.find("one window needs 256"), std::string::npos);
+    EXPECT_NE(short_text.error().message.find("one window (--context) needs 256"),
+              std::string::npos);
 }
 
 }  // namespace
