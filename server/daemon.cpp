@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -230,10 +231,11 @@ void Daemon::print_summary() const {
 }
 
 void Daemon::wait_for_stop() {
-    // Half the limit, so that one late wake-up does no harm (sd_watchdog_enabled(3)).
-    std::optional<Nanoseconds> period;
+    // Half the limit, so that one late wake-up does no harm (sd_watchdog_enabled(3)); and at least
+    // so often that a failed engine shows in the status soon.
+    Nanoseconds period = std::chrono::seconds(5);
     if (notifier_.watchdog()) {
-        period = *notifier_.watchdog() / 2;
+        period = std::min<Nanoseconds>(period, *notifier_.watchdog() / 2);
     }
     while (signals_.wait(period) != Event::kStop) {
         give_sign_of_life();
@@ -311,7 +313,10 @@ Status serve_checked(const config::Loaded& loaded, const config::Environment& en
 
 int serve(const config::Loaded& loaded, const config::Environment& environment) {
     if (const Status status = serve_checked(loaded, environment); !status) {
-        return cli::report(status.error());
+        // What the user has set wrongly does not become right by starting again.
+        return cli::report(status.error(),
+                           status.error().code == ErrorCode::kInvalidRequest ? cli::kExitUsage
+                                                                             : cli::kExitFailure);
     }
     return cli::kExitSuccess;
 }

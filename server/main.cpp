@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The table of contents: command line → subcommand. `serve` is the daemon, the rest print.
+#include <fcntl.h>
+
 #include <cstdio>
 #include <exception>
 #include <variant>
@@ -29,7 +31,8 @@ struct Dispatch {
     }
     int operator()(const cli::ServeArgs& args) const {
         const auto loaded = config::load({args.config_file, environment, args.overrides});
-        return loaded ? server::serve(*loaded, environment) : report(loaded.error());
+        return loaded ? server::serve(*loaded, environment)
+                      : report(loaded.error(), cli::kExitUsage);
     }
     int operator()(const cli::ShowArgs& args) const { return cli::show(args); }
     int operator()(const cli::TemplateArgs& args) const { return cli::render_template(args); }
@@ -44,7 +47,19 @@ struct Dispatch {
     int operator()(const cli::DoctorArgs& args) const { return cli::doctor(args, environment); }
 };
 
+/// A closed standard stream's number would go to the next file, socket or pipe that is opened, and
+/// what is printed would go into that.
+void open_standard_streams() {
+    for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+        if (::fcntl(descriptor, F_GETFD) == -1) {
+            // The lowest free number is this one. Without /dev/null nothing can be done.
+            static_cast<void>(::open("/dev/null", O_RDWR));
+        }
+    }
+}
+
 int run(int argc, const char* const* argv) {
+    open_standard_streams();
     const config::Environment environment = config::read_environment();
     const auto invocation = cli::parse(argc, argv);
     if (!invocation) {

@@ -11,15 +11,16 @@ namespace ballast::server {
 
 /// What the daemon's thread waits for.
 enum class Event {
-    kStop,    // SIGTERM or SIGINT, once
+    kStop,    // SIGTERM, SIGINT or SIGHUP, once
     kLoaded,  // the loading thread has ended
 };
 
-/// Installs the handlers: SIGTERM and SIGINT give kStop the first time and end the process at once
-/// the second time; SIGPIPE is ignored. One object a process, which restores nothing: it lives as
-/// long as the daemon.
+/// Installs the handlers: SIGTERM, SIGINT and, unless it is ignored, SIGHUP give kStop the first
+/// time and end the process at once the second time; SIGPIPE is ignored. One object a process,
+/// which restores nothing: it lives as long as the daemon.
 class Signals {
   public:
+    /// kIo if no pipe can be opened.
     static Result<Signals> install();
 
     /// Puts an event in the queue. Any thread.

@@ -75,18 +75,23 @@ ApiResult<int> parse_logprobs(const FieldReader& fields) {
 
 }  // namespace
 
-ApiResult<ChatRequest> parse_chat_request(const Json& body,
-                                          const ServedModel& served,
-                                          const ApiOptions& options) {
-    const FieldReader fields(body);
-    ChatRequest request;
-    BALLAST_TRY(request.generation, parse_generation(fields, served, options, 1));
+ApiResult<void> refuse_unbuilt_chat_fields(const FieldReader& fields) {
     BALLAST_TRY_STATUS(refuse_tools(fields));
     BALLAST_TRY_STATUS(refuse_formats(fields));
     BALLAST_TRY(const bool resume, fields.boolean_or("continue_final_message", false));
     if (resume) {
         return refuse(unsupported("continue_final_message", "a reply always begins a new turn."));
     }
+    return {};
+}
+
+ApiResult<ChatRequest> parse_chat_request(const Json& body,
+                                          const ServedModel& served,
+                                          const ApiOptions& options) {
+    const FieldReader fields(body);
+    ChatRequest request;
+    BALLAST_TRY(request.generation, parse_generation(fields, served, options, 1));
+    BALLAST_TRY_STATUS(refuse_unbuilt_chat_fields(fields));
     BALLAST_TRY(request.generation.sampling.top_logprobs, parse_logprobs(fields));
     BALLAST_TRY(request.conversation, parse_conversation(fields, served));
     return request;

@@ -14,6 +14,10 @@ struct ChatRequest {
     Conversation conversation;
 };
 
+/// A 400 that names the first field whose effect is not built: tools, formats, other modalities,
+/// continuing a message.
+ApiResult<void> refuse_unbuilt_chat_fields(const FieldReader& fields);
+
 ApiResult<ChatRequest> parse_chat_request(const Json& body,
                                           const ServedModel& served,
                                           const ApiOptions& options);

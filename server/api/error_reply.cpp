@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/utf8.h"
+
 namespace ballast::api {
 
 namespace {
@@ -71,10 +73,24 @@ ApiError unsupported(const std::string& param, const std::string& why) {
                        "unsupported_parameter");
 }
 
+namespace {
+
+/// The beginning of what a client sent, to be shown to it.
+std::string excerpt(const std::string& text) {
+    constexpr std::size_t kBytesMax = 200;
+    if (text.size() <= kBytesMax) {
+        return text;
+    }
+    const std::string_view beginning = std::string_view(text).substr(0, kBytesMax);
+    return std::string(beginning.substr(0, utf8_valid_prefix(beginning))) + "…";
+}
+
+}  // namespace
+
 ApiError unknown_model(const std::string& name, const ServedModel& served) {
     ApiError error = bad_request(
         fmt::format("The model '{}' does not exist. This server has '{}'{}.",
-                    name,
+                    excerpt(name),
                     served.id,
                     served.alias.empty() ? "" : fmt::format(", also called '{}'", served.alias)),
         "model",

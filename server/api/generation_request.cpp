@@ -200,9 +200,6 @@ ApiResult<void> parse_sampling(const FieldReader& fields,
     s.seed = static_cast<std::uint64_t>(seed.value_or(0));
     BALLAST_TRY(s.logit_bias, parse_logit_bias(fields, served.tokenizer->vocabulary_size()));
     BALLAST_TRY(request.ignore_eos, fields.boolean_or("ignore_eos", false));
-    if (request.ignore_eos) {
-        s.banned = served.end_tokens;
-    }
     return {};
 }
 

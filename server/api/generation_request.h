@@ -26,8 +26,8 @@ struct GenerationRequest {
     bool ignore_eos = false;
 };
 
-/// Reads everything but logprobs, whose form differs between the endpoints. min_tokens: the
-/// smallest max_tokens allowed.
+/// Reads everything but logprobs, whose form differs between the endpoints. max_tokens_min:
+/// the smallest max_tokens allowed.
 ApiResult<GenerationRequest> parse_generation(const FieldReader& fields,
                                               const ServedModel& served,
                                               const ApiOptions& options,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GET /health: 200 only if a request would be taken now. Never waits for the engine.
+// GET /health: 200 if a model is served and the server is not stopping. Never waits for the engine.
 #include <nlohmann/json.hpp>
 
 #include "server/api/generation.h"

@@ -65,8 +65,11 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
     }
     bool parse_error(std::size_t position,
                      const std::string& /*token*/,
-                     const nlohmann::detail::exception& /*error*/) override {
-        failure_ = fmt::format("syntax error or invalid UTF-8 at byte {}.", position);
+                     const nlohmann::detail::exception& error) override {
+        constexpr int kNumberOverflow = 406;
+        failure_ = error.id == kNumberOverflow
+                       ? fmt::format("the number at byte {} is too large.", position)
+                       : fmt::format("syntax error or invalid UTF-8 at byte {}.", position);
         return false;
     }
 
@@ -134,12 +137,20 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-ApiResult<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+Result<Json> read_json(std::string_view text, const JsonLimits& limits) {
     DocumentBuilder builder(limits);
     if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
-        return refuse(invalid_json(builder.failure()));
+        return fail(ErrorCode::kInvalidRequest, builder.failure());
     }
     return builder.take();
+}
+
+ApiResult<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+    Result<Json> document = read_json(text, limits);
+    if (!document) {
+        return refuse(invalid_json(document.error().message));
+    }
+    return std::move(*document);
 }
 
 ApiResult<Json> parse_json_object(std::string_view text) {

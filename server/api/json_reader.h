@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "engine/base/result.h"
 #include "server/api/error_reply.h"
 
 namespace ballast::api {
@@ -17,8 +18,12 @@ struct JsonLimits {
     std::size_t values_max = 1'000'000;  // memory is at most about 100 bytes a value
 };
 
-/// The document, with members in the order they were sent. Errors: invalid_json; also for a member
-/// that occurs twice in one object, because two readers could understand it in two ways.
+/// The document, with members in the order they were sent. kInvalidRequest with the reason alone;
+/// also for a member that occurs twice in one object, because two readers could understand it in
+/// two ways.
+Result<nlohmann::ordered_json> read_json(std::string_view text, const JsonLimits& limits = {});
+
+/// The same for a request's body. Errors: invalid_json.
 ApiResult<nlohmann::ordered_json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 /// The same, and it must be an object.

@@ -3,8 +3,11 @@
 #include "server/api/model_state.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
 
+#include "engine/base/log.h"
 #include "server/http/request.h"
 
 namespace ballast::api {
@@ -17,7 +20,6 @@ bool ServedModel::answers_to(std::string_view name) const {
 void describe_vocabulary(ServedModel& served) {
     const tokenizer::Tokenizer& tokenizer = *served.tokenizer;
     std::vector<std::string> control;
-    served.end_tokens.clear();
     served.longest_piece_bytes = 1;
     for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
         const std::string_view piece = tokenizer.piece(id);
@@ -25,9 +27,6 @@ void describe_vocabulary(ServedModel& served) {
         const tokenizer::TokenKind kind = tokenizer.kind(id);
         if (kind == tokenizer::TokenKind::kControl || kind == tokenizer::TokenKind::kUnknown) {
             control.emplace_back(piece);
-        }
-        if (tokenizer.is_end_of_generation(id)) {
-            served.end_tokens.push_back(id);
         }
     }
     served.special_text = SpecialText(std::move(control));
@@ -47,7 +46,14 @@ ServedModel describe_model(const runtime::LoadedModel& loaded, ServedModelOption
     served.architecture = loaded.model->config().architecture;
     const gguf::Reader* reader = loaded.reader.get();
     served.size_bytes = reader->file().identity().size_bytes;
-    served.check_file = [reader] { return reader->file().check_unchanged(); };
+    // The path is for the log, once; clients are told without it.
+    served.check_file = [reader, logged = std::make_shared<std::atomic<bool>>(false)] {
+        Status unchanged = reader->file().check_unchanged();
+        if (!unchanged && !logged->exchange(true)) {
+            log_error("{}: {}", reader->file().path(), unchanged.error().message);
+        }
+        return unchanged;
+    };
     served.engine_failure = std::move(options.engine_failure);
     describe_vocabulary(served);
     return served;

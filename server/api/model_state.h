@@ -34,7 +34,6 @@ struct ServedModel {
     std::uint64_t size_bytes = 0;
     std::size_t longest_piece_bytes = 1;          // of the vocabulary
     SpecialText special_text;                     // control tokens as text
-    std::vector<TokenId> end_tokens;              // where generation ends
     std::function<Status()> check_file;           // empty: nothing to check
     std::function<std::string()> engine_failure;  // empty, or why the engine cannot go on
 

@@ -2,6 +2,9 @@
 // Rendering, marking and encoding.
 #include "server/api/prompt.h"
 
+#include <charconv>
+#include <cstdint>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -83,18 +86,33 @@ void for_each_text(std::vector<Message>& messages, Visit visit) {
     }
 }
 
-/// A string that occurs in no message: private-use characters around a number.
-std::string choose_mark(std::vector<Message>& messages) {
-    for (int number = 0;; ++number) {
-        std::string mark = fmt::format("\xEE\x80\x80{}\xEE\x80\x81", number);
-        bool used = false;
-        for_each_text(messages, [&](const std::string& text) {
-            used = used || text.find(mark) != std::string::npos;
-        });
-        if (!used) {
-            return mark;
+constexpr std::string_view kMarkBegin = "\xEE\x80\x80";  // U+E000, a private-use character
+constexpr std::string_view kMarkEnd = "\xEE\x80\x81";    // U+E001
+
+/// Collects every number that stands between two mark characters of the text.
+void collect_marks(std::string_view text, std::set<std::uint64_t>& numbers) {
+    for (std::size_t begin = text.find(kMarkBegin); begin != std::string_view::npos;
+         begin = text.find(kMarkBegin, begin)) {
+        begin += kMarkBegin.size();
+        std::uint64_t number = 0;
+        const auto parsed = std::from_chars(text.data() + begin, text.data() + text.size(), number);
+        const auto end = static_cast<std::size_t>(parsed.ptr - text.data());
+        if (parsed.ec == std::errc() && text.substr(end).starts_with(kMarkEnd)) {
+            numbers.insert(number);
         }
     }
+}
+
+/// A string that occurs in no message: private-use characters around a number. One pass over the
+/// messages, whatever a client has put into them.
+std::string choose_mark(std::vector<Message>& messages) {
+    std::set<std::uint64_t> used;
+    for_each_text(messages, [&](const std::string& text) { collect_marks(text, used); });
+    std::uint64_t number = 0;
+    while (used.contains(number)) {
+        ++number;
+    }
+    return fmt::format("{}{}{}", kMarkBegin, number, kMarkEnd);
 }
 
 std::string put_marks(const std::string& text,

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/utf8.h"
+
 namespace ballast::api {
 
 namespace {
@@ -36,7 +38,7 @@ Json logprob_entry(const runtime::TokenLogprobs::Entry& entry) {
 
 /// A token as a string; what is not UTF-8 by itself is spelled out, so that two such tokens differ.
 std::string token_label(const std::string& bytes) {
-    if (is_valid_utf8(bytes)) {
+    if (utf8_is_valid(bytes)) {
         return bytes;
     }
     std::string label = "bytes:";
@@ -53,35 +55,6 @@ double milliseconds(Nanoseconds time) {
 double per_second(int count, Nanoseconds time) {
     return count > 0 && time.count() > 0 ? count / std::chrono::duration<double>(time).count()
                                          : 0.0;
-}
-
-/// Length of the well-formed UTF-8 sequence at the front, or 0.
-std::size_t sequence_length(std::string_view text) {
-    const auto byte = [text](std::size_t i) {
-        return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-    };
-    const auto continues = [&byte](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-    const unsigned first = byte(0);
-    if (first < 0x80) {
-        return 1;
-    }
-    if (first >= 0xC2 && first <= 0xDF) {
-        return continues(1) ? 2 : 0;
-    }
-    if (first >= 0xE0 && first <= 0xEF) {
-        // No overlong forms, no surrogates.
-        const bool second = first == 0xE0   ? byte(1) >= 0xA0 && byte(1) <= 0xBF
-                            : first == 0xED ? byte(1) >= 0x80 && byte(1) <= 0x9F
-                                            : continues(1);
-        return second && continues(2) ? 3 : 0;
-    }
-    if (first >= 0xF0 && first <= 0xF4) {
-        const bool second = first == 0xF0   ? byte(1) >= 0x90 && byte(1) <= 0xBF
-                            : first == 0xF4 ? byte(1) >= 0x80 && byte(1) <= 0x8F
-                                            : continues(1);
-        return second && continues(2) && continues(3) ? 4 : 0;
-    }
-    return 0;
 }
 
 }  // namespace
@@ -172,17 +145,6 @@ std::size_t count_characters(std::string_view text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
         return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
     }));
-}
-
-bool is_valid_utf8(std::string_view text) {
-    while (!text.empty()) {
-        const std::size_t length = sequence_length(text);
-        if (length == 0) {
-            return false;
-        }
-        text.remove_prefix(length);
-    }
-    return true;
 }
 
 }  // namespace ballast::api

@@ -30,6 +30,5 @@ Json completion_logprobs(const std::vector<runtime::TokenLogprobs>& tokens, std:
 
 /// Characters (code points) that begin in these bytes.
 std::size_t count_characters(std::string_view text);
-bool is_valid_utf8(std::string_view text);
 
 }  // namespace ballast::api

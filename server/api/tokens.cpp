@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/utf8.h"
+#include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
 #include "server/api/conversation.h"
 #include "server/api/generation.h"
@@ -28,7 +30,7 @@ http::Reply answer(const ApiResult<Json>& result) {
 /// A token's text, or its bytes where they are not text.
 Json piece_json(const ServedModel& served, TokenId id) {
     const std::string bytes = served.tokenizer->token_bytes(id, true);
-    if (is_valid_utf8(bytes)) {
+    if (utf8_is_valid(bytes)) {
         return bytes;
     }
     Json list = Json::array();
@@ -38,6 +40,9 @@ Json piece_json(const ServedModel& served, TokenId id) {
     return list;
 }
 
+// It runs on the thread that speaks HTTP; this much takes a good half second.
+constexpr std::size_t kContentBytesMax = 1 << 20;
+
 ApiResult<Json> tokenize_body(const Services& services, const std::string& body) {
     BALLAST_TRY(const auto served, ready_model(services));
     BALLAST_TRY(const Json document, parse_json_object(body));
@@ -45,6 +50,10 @@ ApiResult<Json> tokenize_body(const Services& services, const std::string& body)
     BALLAST_TRY(const auto content, fields.string("content"));
     if (!content) {
         return refuse(missing_parameter("content"));
+    }
+    if (content->size() > kContentBytesMax) {
+        return refuse(
+            invalid_value("content", "it is longer than 1 MiB; send it in parts.", "too_long"));
     }
     tokenizer::EncodeOptions encode;
     BALLAST_TRY(encode.add_special, fields.boolean_or("add_special", false));
@@ -82,8 +91,9 @@ ApiResult<Json> detokenize_body(const Services& services, const std::string& bod
 ApiResult<Json> template_body(const Services& services, const std::string& body) {
     BALLAST_TRY(const auto served, ready_model(services));
     BALLAST_TRY(const Json document, parse_json_object(body));
-    BALLAST_TRY(const Conversation conversation,
-                parse_conversation(FieldReader(document), *served));
+    const FieldReader fields(document);
+    BALLAST_TRY_STATUS(refuse_unbuilt_chat_fields(fields));
+    BALLAST_TRY(const Conversation conversation, parse_conversation(fields, *served));
     BALLAST_TRY(std::string prompt,
                 render_conversation(conversation, *served, services.clock.unix_seconds()));
     Json json;

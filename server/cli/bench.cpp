@@ -31,8 +31,12 @@ struct Speeds {
 };
 
 double median(std::vector<double> values) {
+    if (values.empty()) {
+        return 0.0;
+    }
     std::sort(values.begin(), values.end());
-    return values.empty() ? 0.0 : values[values.size() / 2];
+    const std::size_t upper = values.size() / 2;
+    return values.size() % 2 == 1 ? values[upper] : (values[upper - 1] + values[upper]) / 2.0;
 }
 
 double rate(int n_tokens, Nanoseconds duration) {

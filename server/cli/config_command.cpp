@@ -7,6 +7,7 @@
 
 #include "config/keys.h"
 #include "config/load.h"
+#include "server/cli/address.h"
 #include "server/cli/commands.h"
 #include "server/cli/report.h"
 
@@ -37,6 +38,9 @@ int config_check(const ConfigCheckArgs& args, const config::Environment& environ
     const auto loaded = config::load({args.config_file, environment, {}});
     if (!loaded) {
         return report(loaded.error());
+    }
+    if (const Status allowed = check_loopback(loaded->config.server.host); !allowed) {
+        return report(allowed.error());
     }
     fmt::print("{}\n",
                loaded->file.empty() ? "There is no configuration file; the environment is right."

@@ -16,8 +16,9 @@
 #include "config/keys.h"
 #include "config/load.h"
 #include "engine/base/cpu_features.h"
-#include "engine/gguf/reader.h"
 #include "engine/kernels/cpu/kernel_table.h"
+#include "engine/runtime/compute.h"
+#include "engine/runtime/loaded_model.h"
 #include "server/cli/address.h"
 #include "server/cli/commands.h"
 #include "server/cli/read_text.h"
@@ -91,11 +92,17 @@ void look_at_model(Findings& findings, const config::Config& config) {
         findings.fact("Model", "none is set; `ballast serve MODEL` names one");
     } else if (const std::string why = explain_unreadable(path); !why.empty()) {
         findings.problem("Model", why);
-    } else if (const auto reader = gguf::Reader::open(path); !reader) {
-        findings.problem("Model", reader.error().message);
+    } else if (const auto model = runtime::load_model(path, config.model.chat_template); !model) {
+        findings.problem("Model", model.error().message);
+    } else if (const auto context = runtime::context_tokens(*model->model, config.engine);
+               !context) {
+        findings.problem("Context", context.error().message);
     } else {
         findings.fact("Model",
-                      fmt::format("{} ({})", path, format_bytes((*reader)->file().bytes().size())));
+                      fmt::format("{} ({}, {} tokens of context)",
+                                  path,
+                                  format_bytes(model->reader->file().bytes().size()),
+                                  *context));
     }
     if (const std::string& file = config.model.chat_template; !file.empty()) {
         const std::string why = explain_unreadable(file);

@@ -2,7 +2,10 @@
 // `ballast eval`: a text's perplexity, or the logits after given ids, in either arithmetic class.
 // For comparing with other engines; the figure asked for is the last word printed.
 #include <bit>
+#include <cerrno>
+#include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -36,6 +39,32 @@ Result<ArithmeticClass> parse_class(const std::string& name) {
                 fmt::format("--class is '{}'; possible are prefill and decode.", name));
 }
 
+/// "1,2,3"; each must be an id of the vocabulary.
+Result<std::vector<TokenId>> parse_ids(const std::string& text, int vocabulary) {
+    std::vector<TokenId> ids;
+    const char* const end = text.data() + text.size();
+    for (const char* at = text.data();; ++at) {
+        TokenId id = 0;
+        const auto [rest, error] = std::from_chars(at, end, id);
+        if (error != std::errc() || (rest != end && *rest != ',')) {
+            return fail(ErrorCode::kInvalidRequest,
+                        fmt::format("--ids takes whole numbers separated by commas, as in 1,2,3; "
+                                    "number {} is not one.",
+                                    ids.size() + 1));
+        }
+        if (id < 0 || id >= vocabulary) {
+            return fail(
+                ErrorCode::kInvalidRequest,
+                fmt::format("--ids: {} is not an id of this vocabulary of {}.", id, vocabulary));
+        }
+        ids.push_back(id);
+        at = rest;
+        if (at == end) {
+            return ids;
+        }
+    }
+}
+
 /// Writes rows of float32 in numpy's format 1.0
 /// (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 class NpyWriter {
@@ -57,9 +86,13 @@ class NpyWriter {
                    static_cast<std::streamsize>(bytes.size()));
     }
     Status close() {
+        errno = 0;
         out_.close();
         if (!out_) {
-            return fail(ErrorCode::kIo, fmt::format("Cannot write {}.", path_));
+            return fail(ErrorCode::kIo,
+                        errno == 0
+                            ? fmt::format("Cannot write {}.", path_)
+                            : fmt::format("Cannot write {}: {}.", path_, std::strerror(errno)));
         }
         return {};
     }
@@ -74,14 +107,8 @@ Status write_logits(const EvalArgs& args,
                     const runtime::LoadedModel& loaded,
                     ArithmeticClass arithmetic) {
     const int vocabulary = loaded.model->config().vocabulary;
-    for (const int id : args.ids) {
-        if (id < 0 || id >= vocabulary) {
-            return fail(
-                ErrorCode::kInvalidRequest,
-                fmt::format("--ids: {} is not an id of this vocabulary of {}.", id, vocabulary));
-        }
-    }
-    const int n_ids = static_cast<int>(args.ids.size());
+    BALLAST_TRY(const std::vector<TokenId> ids, parse_ids(args.ids, vocabulary));
+    const int n_ids = static_cast<int>(ids.size());
     if (n_ids > loaded.model->config().context_length) {
         return fail(ErrorCode::kInvalidRequest,
                     fmt::format("--ids has {} ids, but the model's context is {}.",
@@ -89,11 +116,11 @@ Status write_logits(const EvalArgs& args,
                                 loaded.model->config().context_length));
     }
     BALLAST_TRY(auto evaluator, runtime::Evaluator::create(*loaded.model, engine, 1, n_ids));
-    const std::size_t n_rows = args.last_only ? 1 : args.ids.size();
+    const std::size_t n_rows = args.last_only ? 1 : ids.size();
     NpyWriter writer(args.logits_file, n_rows, static_cast<std::size_t>(vocabulary));
     const auto wanted = args.last_only ? runtime::Wanted::kLast : runtime::Wanted::kAll;
     BALLAST_TRY_STATUS(evaluator->feed(
-        0, args.ids, arithmetic, wanted, [&](int, std::int64_t, std::span<const float> logits) {
+        0, ids, arithmetic, wanted, [&](int, std::int64_t, std::span<const float> logits) {
             writer.add(logits);
         }));
     return writer.close();

@@ -50,8 +50,8 @@ struct EvalArgs {
     std::string model;
     std::string perplexity_file;  // "" unless perplexity is wanted
     int context = 512;
-    int chunks = 0;        // 0: all
-    std::vector<int> ids;  // empty unless logits are wanted
+    int chunks = 0;   // 0: all
+    std::string ids;  // "1,2,3"; "" unless logits are wanted
     std::string logits_file;
     bool last_only = false;
     std::string arithmetic = "prefill";

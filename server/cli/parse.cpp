@@ -125,7 +125,7 @@ Command add_eval(CLI::App& root) {
     app->add_option("--perplexity", args->perplexity_file, "The text to score.")->type_name("FILE");
     app->add_option("--context", args->context, "Ids of one window of the text. Default: 512.");
     app->add_option("--chunks", args->chunks, "Windows to score. Default: all.");
-    app->add_option("--ids", args->ids, "Token ids, separated by commas.")->delimiter(',');
+    app->add_option("--ids", args->ids, "Token ids, separated by commas.")->type_name("1,2,3");
     app->add_option("--logits", args->logits_file, "Where the logits go, in numpy's format.")
         ->type_name("OUT.npy");
     app->add_flag("--last", args->last_only, "Only the logits of the last position.");
@@ -140,6 +140,15 @@ Command add_eval(CLI::App& root) {
                 }
                 if (args->ids.empty() != args->logits_file.empty()) {
                     return missing(*app, "--ids and --logits together");
+                }
+                if (app->count("--chunks") != 0 && args->chunks < 1) {
+                    return usage("--chunks must be at least 1.");
+                }
+                if (args->ids.empty() && args->last_only) {
+                    return missing(*app, "--ids with --last");
+                }
+                if (!args->ids.empty() && (app->count("--chunks") + app->count("--context") != 0)) {
+                    return missing(*app, "--perplexity with --chunks or --context");
                 }
                 return *args;
             }};
@@ -281,6 +290,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     root.set_help_flag("-h,--help", "Print this and exit.");
     root.set_version_flag("--version", std::string("ballast ") + version(), "Print the version.");
     root.allow_extras();
+    root.require_subcommand(0, 1);
     const std::vector<Command> commands = add_commands(root);
     try {
         root.parse(argc, argv);

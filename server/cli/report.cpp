@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -11,7 +12,10 @@ namespace ballast::cli {
 
 int report(const Error& error, int exit_code) {
     constexpr std::size_t kMessageBytesMax = 4096;
-    fmt::print(stderr, "ballast: {}\n", printable(error.message, kMessageBytesMax));
+    const std::string line =
+        fmt::format("ballast: {}\n", printable(error.message, kMessageBytesMax));
+    // Not fmt::print, which throws where stderr is closed or full: nobody is left to tell.
+    static_cast<void>(std::fputs(line.c_str(), stderr));
     return exit_code;
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/chat/chat_template.h"
+#include "server/api/json_reader.h"
 #include "server/cli/commands.h"
 #include "server/cli/read_text.h"
 #include "server/cli/report.h"
@@ -23,19 +24,17 @@ constexpr std::size_t kInputBytesMax = 64 << 20;
 
 Result<nlohmann::ordered_json> read_case() {
     BALLAST_TRY(const std::string text, read_standard_input(kInputBytesMax));
-    nlohmann::ordered_json object;
-    try {
-        object = nlohmann::ordered_json::parse(text);
-    } catch (const nlohmann::json::parse_error& error) {
+    auto object = api::read_json(text);
+    if (!object) {
         return fail(ErrorCode::kInvalidRequest,
-                    fmt::format("Standard input is not valid JSON near byte {}.", error.byte));
+                    "Standard input is not valid JSON: " + object.error().message);
     }
-    if (!object.is_object()) {
+    if (!object->is_object()) {
         return fail(ErrorCode::kInvalidRequest,
                     "Standard input must be a JSON object with `messages` and what else the "
                     "template uses.");
     }
-    return object;
+    return std::move(*object);
 }
 
 /// The template's variables: those every template may expect, then the members of `extra`.

@@ -47,7 +47,7 @@ struct HeadContext {
 /// Status line and headers with the empty line after them.
 std::string serialize_head(const Reply& reply, const HeadContext& context);
 
-/// "404 Not Found"; unknown codes get a plain word.
+/// "Not Found" for 404; unknown codes get a plain word.
 std::string_view reason_phrase(int status);
 
 /// IMF-fixdate of RFC 9110 §5.6.7: "Sun, 06 Nov 1994 08:49:37 GMT".

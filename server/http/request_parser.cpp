@@ -2,6 +2,7 @@
 // The only file that sees Beast.
 #include "server/http/request_parser.h"
 
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,9 +37,22 @@ std::size_t RequestParser::feed(std::string_view bytes) {
     }
     auto& parser = beast_->parser;
     boost::system::error_code error;
-    const std::size_t used = parser.put(boost::asio::buffer(bytes.data(), bytes.size()), error);
+    std::size_t used = 0;
+    try {
+        used = parser.put(boost::asio::buffer(bytes.data(), bytes.size()), error);
+    } catch (const std::exception&) {
+        // Beast throws where a field of a trailer is longer than it can keep.
+        fail(431, fmt::format("The request's trailer exceeds {} bytes.", kHeaderBytesMax));
+        return 0;
+    }
     if (error == beast_http::error::need_more) {
         error = {};
+    }
+    if (!error && used == 0 && state_ == State::kBody && bytes.size() > kHeaderBytesMax) {
+        // Beast waits for the end of a line, and no limit of its own counts this.
+        fail(431,
+             fmt::format("A chunk's header or the trailer exceeds {} bytes.", kHeaderBytesMax));
+        return 0;
     }
     if (error == beast_http::error::body_limit) {
         fail(413, "The request's body is larger than this server accepts.");
@@ -76,17 +90,21 @@ void RequestParser::read_head() {
     }
     bool length = false;
     bool chunked = false;
+    bool only_chunked = true;
     for (const auto& field : message) {
         request_.headers.push_back(
             {std::string(view(field.name_string())), std::string(view(field.value()))});
         length = length || field.name() == beast_http::field::content_length;
-        chunked = chunked || field.name() == beast_http::field::transfer_encoding;
+        if (field.name() == beast_http::field::transfer_encoding) {
+            chunked = true;
+            only_chunked = only_chunked && boost::beast::iequals(field.value(), "chunked");
+        }
     }
     state_ = State::kBody;
     if (length && chunked) {
         // RFC 9112 §6.3: two framings are how requests are smuggled past a proxy.
         fail(400, "The request has both Content-Length and Transfer-Encoding.");
-    } else if (chunked && !beast_->parser.chunked()) {
+    } else if (chunked && (!only_chunked || !beast_->parser.chunked())) {
         fail(400, "The only transfer encoding this server understands is chunked.");
     } else if (!target.starts_with('/') && !(target == "*" && request_.method == "OPTIONS")) {
         fail(400, "The request's target must be a path.");

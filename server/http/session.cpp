@@ -64,7 +64,8 @@ void Session::start(std::function<void()> ended) {
 void Session::begin_stop() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
         self->stopping_ = true;
-        if (self->idle_) {
+        if (self->idle_ || self->reading_) {
+            // Half a request is nothing that runs.
             self->on_deadline(false);
         }
     });
@@ -123,7 +124,8 @@ Task<bool> Session::serve_one() {
     if (verdict.status < 0) {
         co_return false;  // the client has gone in mid-request
     }
-    keep_alive_ = verdict.reusable && parser.keep_alive();
+    // A refused client's next try must come over a connection that is counted anew.
+    keep_alive_ = verdict.reusable && parser.keep_alive() && !refuse_;
     http_1_0_ = parser.http_1_0();
     request_id_ = request_id(parser.request());
     const std::string method = parser.request().method;
@@ -187,6 +189,7 @@ Task<bool> Session::wait_for_request() {
 Task<Verdict> Session::read_request(RequestParser* parser) {
     const HttpOptions& options = context_.parts.options;
     arm(std::chrono::seconds(options.header_timeout_seconds), false);
+    reading_ = true;
     bool checked = false;
     Verdict verdict;
     while (parser->state() != RequestParser::State::kDone) {
@@ -223,6 +226,7 @@ Task<Verdict> Session::read_request(RequestParser* parser) {
             arm(std::chrono::seconds(options.body_timeout_seconds), false);
         }
     }
+    reading_ = false;
     disarm();
     co_return verdict;
 }

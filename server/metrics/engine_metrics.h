@@ -9,7 +9,7 @@
 
 namespace ballast::metrics {
 
-/// Called on the engine thread; every call is a few atomic operations.
+/// Called on the engine thread; every call is short and waits for no reader.
 class EngineMetrics final : public runtime::EngineObserver {
   public:
     explicit EngineMetrics(Registry& registry);

@@ -230,8 +230,6 @@ TEST(Chat, TheEngineGetsWhatWasAskedFor) {
     EXPECT_EQ(job.sampling.logit_bias[0], (std::pair<TokenId, float>{65, -100.0F}));
     EXPECT_EQ(job.max_tokens, 20);
     EXPECT_TRUE(job.ignore_eos);
-    EXPECT_EQ(job.sampling.banned,
-              (std::vector<TokenId>{FakeTokenizer::kEos, FakeTokenizer::kTurnEnd}));
 }
 
 TEST(Chat, AnOpenReplyGetsTheRestOfTheContext) {

@@ -56,6 +56,16 @@ TEST(Prompt, AMarkInAMessageIsNotMistaken) {
               "{256}{258}user\n" + mark + "<s>" + mark + kTail);
 }
 
+TEST(Prompt, ManyMarksInAMessageTakeOnePass) {
+    // A try a mark, each a search of the whole text, would take an hour.
+    std::string text = "<s>";
+    for (int number = 0; number < 100'000; ++number) {
+        text += "\xEE\x80\x80" + std::to_string(number) + "\xEE\x80\x81";
+    }
+    ApiServer server(say({"x"}));
+    EXPECT_EQ(server.post("/v1/chat/completions", one_message(text)).status, 400);  // too long
+}
+
 TEST(Prompt, BosIsNotDoubledWhereTheTemplateWritesIt) {
     ApiSetup setup;
     setup.chat_template = std::string("{{ bos_token }}") + kChatTemplate;

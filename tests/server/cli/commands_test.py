@@ -25,6 +25,28 @@ class Arguments(ProgramTest):
                          "ballast serve has no option '--prot'; did you mean '--port'?")
         self.expect_failure(code=2)
 
+    def test_one_subcommand_is_enough(self):
+        for words in (("show", "none", "serve", "none"), ("doctor", "none", "serve"),
+                      ("config", "show", "check"), ("config", "check", "a", "b")):
+            with self.subTest(words=words):
+                self.assertIn("takes no further argument", self.expect_failure(*words, code=2))
+
+    def test_an_error_that_nobody_can_read_is_an_error(self):
+        for redirection in ("2>&-", "2>/dev/full"):
+            done = subprocess.run(["bash", "-c", f'exec "$@" {redirection}', "bash", BINARY,
+                                   "sreve"], check=False, env=environment(self.home, {}))
+            self.assertEqual(done.returncode, 2, redirection)
+
+    def test_eval_refuses_what_it_would_have_to_guess(self):
+        ids = ("eval", model(), "--logits", self.home / "out.npy", "--ids")
+        for wrong in ("1,,2", "[1,2]", "1,", "x", "1 2"):
+            self.assertIn("separated by commas", self.expect_failure(*ids, wrong))
+        self.assertIn("not an id", self.expect_failure(*ids, "1,99999999"))
+        text = ("eval", model(), "--perplexity", self.write("t.txt", "x"))
+        for wrong in (("--chunks", 0), ("--chunks", -1), ("--last",)):
+            self.expect_failure(*text, *wrong, code=2)
+        self.expect_failure(*ids, "1,2", "--chunks", 3, code=2)
+
     def test_full_disk_is_no_success(self):
         if not os.path.exists("/dev/full"):
             self.skipTest("SKIPPED: no /dev/full")
@@ -74,10 +96,14 @@ class Config(ProgramTest):
         message = f"{bad}:2: unknown key 'prot' in [server]; did you mean 'port'?"
         self.assertEqual(self.expect_failure("config", "check", bad), message)
         self.assertEqual(self.expect_failure("config", "show", "--config", bad), message)
-        self.assertEqual(self.expect_failure("serve", "m.gguf", "--config", bad), message)
+        self.assertEqual(self.expect_failure("serve", "m.gguf", "--config", bad, code=2), message)
         self.assertEqual(
             self.expect_failure("config", "check", settings={"BALLAST_CONFIG": str(bad)}), message)
         self.assertIn("No such file", self.expect_failure("config", "check", self.home / "none"))
+        wide = self.write("wide.toml", '[server]\nhost = "0.0.0.0"\n')
+        self.assertIn("0.0.0.0", self.expect_failure("config", "check", wide))
+        many = self.write("many.toml", "[engine]\nparallel = 100\n")
+        self.assertIn("from 1 to 64", self.expect_failure("config", "check", many))
 
 
 class Template(ProgramTest):
@@ -104,7 +130,10 @@ class Template(ProgramTest):
 
     def test_refuses_bad_input_in_one_sentence(self):
         path = self.write("t.jinja", "x")
-        for stdin, word in (("", "JSON"), ("[1]", "object"), ("{", "byte"), ("[" * 5000, "byte"),
+        for stdin, word in (("", "JSON"), ("[1]", "object"), ("{", "byte"),
+                            ("[" * 5000, "nested deeper"),
+                            (f'{{"messages": {"[" * 100000}{"]" * 100000}}}', "nested deeper"),
+                            ('{"messages": 1e400}', "too large"),
                             ('{"mesages": []}', "mesages")):
             with self.subTest(stdin=stdin[:20]):
                 self.assertIn(word, self.expect_failure("template", path, stdin=stdin))
@@ -176,6 +205,10 @@ class Doctor(ProgramTest):
         text = self.expect_success("doctor", "--port", self.port,
                                    settings={"BALLAST_FORCE_ISA": "scalar"})
         self.assertRegex(text, r"Kernels +scalar \(forced")
+
+    def test_finds_what_serve_would_find_in_a_model(self):
+        problems = self.expect_problem(refdata("malformed/unknown-arch.gguf"), "--port", self.port)
+        self.assertEqual(len(problems), 1, problems)
 
     def expect_problem(self, *arguments, **options):
         done = self.run_program("doctor", *arguments, **options)

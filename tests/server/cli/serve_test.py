@@ -85,7 +85,7 @@ class Starts(Service):
 class Refuses(Service):
     def test_to_listen_where_others_can_reach_it(self):
         for host in ("0.0.0.0", "::", "192.0.2.1"):
-            message = self.expect_failure("serve", model(), "--host", host)
+            message = self.expect_failure("serve", model(), "--host", host, code=2)
             self.assertIn("no API keys", message)
             self.assertIn("127.0.0.1", message)
 
@@ -99,11 +99,12 @@ class Refuses(Service):
     def test_a_model_that_cannot_be_loaded(self):
         for path in (self.home / "none.gguf", self.home, self.write("text.gguf", "no model" * 99)):
             self.assertIn(str(path), self.expect_failure("serve", path, "--port", self.port))
-        self.assertIn("No model", self.expect_failure("serve", "--port", self.port))
+        self.assertIn("No model", self.expect_failure("serve", "--port", self.port, code=2))
 
     def test_settings_out_of_range(self):
-        self.assertIn("--threads", self.expect_failure("serve", model(), "--threads", "-1"))
-        self.assertIn("--kv-type", self.expect_failure("serve", model(), "--kv-type", "q4"))
+        self.assertIn("--threads", self.expect_failure("serve", model(), "--threads", "-1", code=2))
+        self.assertIn("--kv-type", self.expect_failure("serve", model(), "--kv-type", "q4",
+                                                       code=2))
         self.assertIn("t.jinja", self.expect_failure("serve", model(), "--port", self.port,
                                                      "--chat-template", self.home / "t.jinja"))
 
@@ -162,7 +163,7 @@ class Notifies(Service):
         listener.bind(("0.0.0.0", 0))
         listener.listen()
         process = self.start_with_socket(listener)
-        self.assertEqual(process.wait(timeout=60), 1)
+        self.assertEqual(process.wait(timeout=60), 2)
         self.assertIn("no API keys", process.stderr.read())
 
     def start_with_socket(self, listener):
@@ -179,11 +180,38 @@ class Notifies(Service):
 
 class Ends(Service):
     def test_in_order_when_told_and_idle(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             process = self.start(model(), "--port", self.port, "--context", 256)
             self.lines_until(process, "OPENAI_API_KEY=")
             process.send_signal(number)
             self.assertEqual(process.wait(timeout=20), 0)
+
+    def test_at_once_when_nothing_but_half_a_request_is_there(self):
+        for part in (b"GET /hea", b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                     b"Content-Length: 99\r\n\r\n{"):
+            process = self.start(model(), "--port", self.port, "--context", 256,
+                                 settings={"BALLAST_SERVER_SHUTDOWN_SECONDS": "3000"})
+            self.lines_until(process, "OPENAI_API_KEY=")
+            with socket.create_connection(("127.0.0.1", self.port)) as client:
+                client.sendall(part)
+                self.assertEqual(self.health(), 200)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(timeout=60), 0)
+
+    def test_only_when_told_where_the_standard_streams_are_closed(self):
+        process = subprocess.Popen(
+            ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", BINARY, "serve", str(model()),
+             "--port", str(self.port), "--context", "256"], env=environment(self.home, {}))
+        self.addCleanup(process.kill)
+        while True:
+            self.assertIsNone(process.poll())
+            try:
+                if self.health() == 200:
+                    break
+            except ConnectionRefusedError:
+                pass
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=20), 0)
 
     def test_in_order_when_told_while_loading(self):
         process = self.start(model(), "--port", self.port, "--context", 256)

@@ -32,6 +32,33 @@ State feed_all(RequestParser& parser, const std::string& bytes, std::size_t step
 const std::string kPost =
     "POST /v1/x?a=b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello";
 
+const std::string kChunked =
+    "POST /v1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+TEST(RequestParser, BoundsChunkHeadersAndTrailers) {
+    const std::string endless(2 * kHeaderBytesMax, 'a');
+    for (const std::string& tail : {"5;" + endless,
+                                    "5\r\nhello\r\n0\r\nX: " + endless,
+                                    "0\r\nX: " + std::string(200'000, 'a') + "\r\n\r\n"}) {
+        for (const std::size_t step : {1000U, 1'000'000U}) {
+            RequestParser parser(100);
+            ASSERT_EQ(feed_all(parser, kChunked + tail, step), State::kFailed)
+                << tail.substr(0, 20);
+            EXPECT_EQ(parser.failure_status(), 431);
+        }
+    }
+}
+
+TEST(RequestParser, RefusesTransferCodingsBesidesChunked) {
+    RequestParser parser(100);
+    EXPECT_EQ(feed_all(parser,
+                       "POST / HTTP/1.1\r\nHost: localhost\r\n"
+                       "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+                       1000),
+              State::kFailed);
+    EXPECT_EQ(parser.failure_status(), 400);
+}
+
 TEST(RequestParser, ReadsARequestHoweverItIsCut) {
     for (const std::size_t step : {1U, 2U, 7U, 1000U}) {
         RequestParser parser(100);

@@ -118,7 +118,11 @@ TEST(Server, RefusesConnectionsOverTheCapAndRecovers) {
         HttpClient first(server.port());
         HttpClient second(server.port());
         ASSERT_TRUE(eventually([&] { return server.observer.n_open() == 2; }));
-        EXPECT_EQ(fetch(server.port(), get("/hello")).status, 503);
+        HttpClient third(server.port());
+        third.send(get("/hello"));
+        const ClientReply refused = third.read_reply();
+        EXPECT_EQ(refused.status, 503);
+        EXPECT_EQ(refused.header("connection"), "close");
     }
     EXPECT_TRUE(eventually([&] { return fetch(server.port(), get("/hello")).status == 200; }));
 }
