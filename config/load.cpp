@@ -35,13 +35,18 @@ constexpr std::int64_t kFileBytesMax = 1 << 20;
 
 constexpr std::string_view kPrefix = "BALLAST_";
 // Variables of the program and its tests that are no settings.
-constexpr std::array<std::string_view, 7> kOtherVariables = {"BALLAST_CONFIG",
-                                                             "BALLAST_FORCE_ISA",
-                                                             "BALLAST_REFDATA",
-                                                             "BALLAST_REFDATA_REQUIRED",
-                                                             "BALLAST_TEST_MODELS",
-                                                             "BALLAST_MODELS_REQUIRED",
-                                                             "BALLAST_SOURCE_DIR"};
+constexpr std::array<std::string_view, 12> kOtherVariables = {"BALLAST_CONFIG",
+                                                              "BALLAST_BINARY",
+                                                              "BALLAST_FUZZ_SECONDS",
+                                                              "BALLAST_JOBS",
+                                                              "BALLAST_LOG_LINES",
+                                                              "BALLAST_NIGHTLY",
+                                                              "BALLAST_PYTHON",
+                                                              "BALLAST_REFDATA",
+                                                              "BALLAST_REFDATA_REQUIRED",
+                                                              "BALLAST_TEST_MODELS",
+                                                              "BALLAST_MODELS_REQUIRED",
+                                                              "BALLAST_SOURCE_DIR"};
 
 tl::unexpected<Error> cannot_read(const std::string& path, int error) {
     return fail(
@@ -328,7 +333,9 @@ Status apply_environment(Loaded& loaded, const Environment& environment) {
     return {};
 }
 
-Status apply_command_line(Loaded& loaded, const std::vector<Override>& overrides) {
+Status apply_command_line(Loaded& loaded,
+                          const std::vector<Override>& overrides,
+                          const Environment& environment) {
     for (const Override& override : overrides) {
         const std::size_t dot = override.key.find('.');
         const auto index = find_key(std::string_view(override.key).substr(0, dot),
@@ -340,6 +347,7 @@ Status apply_command_line(Loaded& loaded, const std::vector<Override>& overrides
         if (Status status = assign_text(loaded.config, keys()[*index], override.text); !status) {
             return fail_with_context(override.name, status.error());
         }
+        expand_path(loaded.config, keys()[*index], environment);
         loaded.origins[*index] = override.name;
     }
     return {};
@@ -384,7 +392,7 @@ Result<Loaded> load(const Sources& sources) {
         BALLAST_TRY_STATUS(apply_file(loaded, sources.environment));
     }
     BALLAST_TRY_STATUS(apply_environment(loaded, sources.environment));
-    BALLAST_TRY_STATUS(apply_command_line(loaded, sources.command_line));
+    BALLAST_TRY_STATUS(apply_command_line(loaded, sources.command_line, sources.environment));
     return loaded;
 }
 

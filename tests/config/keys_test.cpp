@@ -68,7 +68,7 @@ TEST(Keys, RefuseNumbersOutOfRangeAndText) {
               "engine.threads must be a whole number from 0 to 1024, not "
               "\"99999999999999999999\".");
     EXPECT_EQ(error_of("engine.prefill_chunk", "100"),
-              "engine.prefill_chunk must be a multiple of 64 from 64 to 8192, not 100.");
+              "engine.prefill_chunk must be a multiple of 64 from 64 to 4096, not 100.");
     EXPECT_EQ(error_of("engine.prefill_chunk", "128"), "accepted");
 }
 

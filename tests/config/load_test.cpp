@@ -279,7 +279,7 @@ TEST(Load, NamesTheFlagWithAWrongValue) {
     const auto loaded = load(sources);
     ASSERT_FALSE(loaded);
     EXPECT_EQ(loaded.error().message,
-              "--parallel: engine.parallel must be a whole number from 1 to 256, not 0.");
+              "--parallel: engine.parallel must be a whole number from 1 to 64, not 0.");
 }
 
 TEST(Load, PutsTheHomeFolderForATilde) {
