@@ -39,6 +39,6 @@ if [ $quick = 0 ]; then
 fi
 wait_for_downloads
 say "test-ci: begins"
-ctest --test-dir build/ci -LE nightly --no-tests=error --output-on-failure -j "$jobs" "$@" \
+ctest --test-dir build/ci --no-tests=error --output-on-failure -j "$jobs" "$@" \
     </dev/null || failed_stages+=(test-ci)
 finish

@@ -56,8 +56,6 @@ def forbidden_edge(folder, target):
 _ASIO = [r"server/http/", r"server/[^/]+$", r"server/queue/token_stream\."]
 _JSON = [r"server/api/", r"server/cli/", r"engine/chat/", r"engine/sampling/json_schema\.",
          r"scheduler/profile/profile_store\.", r"scheduler/sim/trace\."]
-# Headers that only .cpp files of their own folder include: nothing else compiles the library.
-_PRIVATE_JSON = [r"server/api/conversation\.h$", r"server/api/response_json\.h$"]
 
 # (header pattern, patterns of the files that may include it). The first match decides; a header
 # that matches none of these and is not of the language or of POSIX fails.
@@ -66,7 +64,7 @@ CONTAINMENT = [
     (r"boost/", _ASIO),
     (r"nlohmann/json_fwd\.hpp$", _JSON),
     (r"nlohmann/", [pattern + r"[^/]*\.cpp$" if pattern.endswith("/") else pattern + "cpp$"
-                    for pattern in _JSON] + _PRIVATE_JSON),
+                    for pattern in _JSON]),
     (r"toml\+\+/", [r"config/load\.cpp$"]),
     (r"CLI/", [r"server/cli/"]),
     (r"prometheus/", [r"server/metrics/"]),
