@@ -9,21 +9,11 @@ namespace ballast {
 
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
-constexpr std::uint64_t kGiB = 1024 * kMiB;
 
 /// a * b, or nothing if it does not fit 64 bits.
 inline std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint64_t b) {
     std::uint64_t result = 0;
     if (__builtin_mul_overflow(a, b, &result)) {
-        return std::nullopt;
-    }
-    return result;
-}
-
-/// a + b, or nothing if it does not fit 64 bits.
-inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) {
-    std::uint64_t result = 0;
-    if (__builtin_add_overflow(a, b, &result)) {
         return std::nullopt;
     }
     return result;

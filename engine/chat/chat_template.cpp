@@ -37,22 +37,4 @@ const std::string& ChatTemplate::source() const {
     return program_->source;
 }
 
-nlohmann::ordered_json case_variables(const nlohmann::ordered_json& chat_case) {
-    nlohmann::ordered_json variables = {{"messages", nlohmann::ordered_json::array()},
-                                        {"tools", nullptr},
-                                        {"documents", nullptr},
-                                        {"add_generation_prompt", true}};
-    if (!chat_case.is_object()) {
-        return variables;
-    }
-    for (const auto& [key, value] : chat_case.items()) {
-        if (key == "extra" && value.is_object()) {
-            variables.update(value);
-        } else if (key != "case" && key != "extra") {
-            variables[key] = value;
-        }
-    }
-    return variables;
-}
-
 }  // namespace ballast::chat

@@ -49,9 +49,4 @@ class ChatTemplate {
     std::unique_ptr<Program> program_;
 };
 
-/// The variables for a case written down as one object, as `ballast template` reads it: its
-/// members, with those of "extra" among them, and the usual defaults (no tools,
-/// add_generation_prompt).
-nlohmann::ordered_json case_variables(const nlohmann::ordered_json& chat_case);
-
 }  // namespace ballast::chat

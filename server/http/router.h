@@ -38,7 +38,6 @@ class Router {
   public:
     void add(Route route);
     RouteMatch match(std::string_view method, std::string_view path) const;
-    const std::vector<Route>& routes() const { return routes_; }
 
   private:
     std::vector<Route> routes_;

@@ -14,6 +14,7 @@
 #include "engine/kernels/cpu/avx512.h"
 #include "engine/kernels/cpu/avx512_formats.h"
 #include "engine/kernels/cpu/avx512_formats_k.h"
+#include "engine/kernels/cpu/avx512_simd.h"
 #include "engine/kernels/cpu/avx512_transpose.h"
 
 namespace ballast::kernels::avx512 {
@@ -258,10 +259,6 @@ void unpack_panel(
     }
 }
 
-__mmask16 row_mask(int n_rows) {
-    return n_rows >= 16 ? 0xFFFF : (n_rows <= 0 ? 0 : static_cast<__mmask16>((1U << n_rows) - 1U));
-}
-
 template <class Format>
 void matmul_of(const LinearArgs& args) {
     auto& panel = *reinterpret_cast<Panel*>(args.scratch);
@@ -280,8 +277,8 @@ void matmul_of(const LinearArgs& args) {
             tile.n_blocks =
                 static_cast<int>(blocks_left < kChunkBlocks ? blocks_left : kChunkBlocks);
             tile.out_stride = args.out_stride;
-            tile.rows[0] = row_mask(n_rows);
-            tile.rows[1] = row_mask(n_rows - 16);
+            tile.rows[0] = first_lanes(n_rows);
+            tile.rows[1] = first_lanes(n_rows - 16);
             tile.first = block == 0;
             unpack_panel<Format>(weights + row * args.row_bytes + chunk * kChunkBytes,
                                  args.row_bytes,

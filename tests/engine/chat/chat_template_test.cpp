@@ -109,14 +109,5 @@ TEST(ChatTemplate, RendersFromSeveralThreadsAtOnce) {
     EXPECT_EQ(results[3], "<3CONSTANT>1<4CONSTANT>2");
 }
 
-TEST(ChatTemplate, ReadsACaseWithDefaultsAndExtras) {
-    const Json variables = case_variables(Json::parse(
-        R"({"case": "c", "messages": [1], "bos_token": "<s>", "extra": {"thinking": true}})"));
-    EXPECT_EQ(variables.dump(),
-              R"({"messages":[1],"tools":null,"documents":null,"add_generation_prompt":true,)"
-              R"("bos_token":"<s>","thinking":true})");
-    EXPECT_EQ(case_variables(Json::array())["messages"], Json::array());
-}
-
 }  // namespace
 }  // namespace ballast::chat

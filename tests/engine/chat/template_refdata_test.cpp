@@ -20,6 +20,25 @@ constexpr std::int64_t kMoment = 1768480496;
 /// Template and case pairs that do not pass, each with its reason. None at present.
 const std::set<std::pair<std::string, std::string>> kKnownToDiffer = {};
 
+/// The variables of a case: its members, with those of "extra" among them, and the usual defaults.
+nlohmann::ordered_json case_variables(const nlohmann::ordered_json& chat_case) {
+    nlohmann::ordered_json variables = {{"messages", nlohmann::ordered_json::array()},
+                                        {"tools", nullptr},
+                                        {"documents", nullptr},
+                                        {"add_generation_prompt", true}};
+    if (!chat_case.is_object()) {
+        return variables;
+    }
+    for (const auto& [key, value] : chat_case.items()) {
+        if (key == "extra" && value.is_object()) {
+            variables.update(value);
+        } else if (key != "case" && key != "extra") {
+            variables[key] = value;
+        }
+    }
+    return variables;
+}
+
 std::map<std::string, nlohmann::ordered_json> read_cases(const std::string& folder) {
     std::map<std::string, nlohmann::ordered_json> cases;
     std::istringstream lines(test::read_file(folder + "/cases.jsonl"));
