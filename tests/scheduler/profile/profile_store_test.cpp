@@ -39,7 +39,8 @@ TEST(ProfileStore, ReadsAProfile) {
 }
 
 TEST(ProfileStore, NamesTheKeyThatIsWrong) {
-    for (const auto& [key, value] : good().items()) {
+    const nlohmann::json all = good();
+    for (const auto& [key, value] : all.items()) {
         nlohmann::json without = good();
         without.erase(key);
         EXPECT_EQ(error_of(without).find("mine.json: " + key + " must be"), 0U)
