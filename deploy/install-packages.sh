@@ -6,6 +6,10 @@
 set -euo pipefail
 list="$(dirname "$0")/packages.txt"
 
+if [ $# = 0 ]; then
+    echo "Usage: deploy/install-packages.sh GROUP... (build, run, test)" >&2
+    exit 2
+fi
 declare -A wanted=()
 for group in "$@"; do
     while read -r of package _; do

@@ -6,11 +6,15 @@ its first day, and what it sees when it does something wrong."""
 import concurrent.futures
 import json
 import math
+import re
+import shutil
+import subprocess
+import sys
 import unittest
 
 import openai
 
-from ballast_program import SMOLLM2, Server, model_path
+from ballast_program import SMOLLM2, SOURCE, Server, model_path
 from suite import main
 
 # A question whose answer this small model is sure of, whatever the instruction set.
@@ -317,6 +321,26 @@ class Extras(WithServer):
         self.chat(STORY, max_tokens=9)
         self.assertEqual(self.server.metric("ballast_generated_tokens_total"), before + 9)
         self.assertEqual(self.server.metric("ballast_build_info"), 1)
+
+
+class Readme(WithServer):
+    """Its examples, typed as they stand but for the port."""
+
+    def blocks(self, language):
+        text = (SOURCE / "README.md").read_text(encoding="utf-8")
+        found = re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+        return [block.replace("127.0.0.1:2255", f"127.0.0.1:{self.server.port}")
+                for block in found if "2255" in block]
+
+    def test_examples_give_an_answer(self):
+        if not shutil.which("curl"):
+            self.skipTest("SKIPPED: no curl")
+        for language, command in (("sh", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
+            blocks = self.blocks(language)
+            self.assertEqual(len(blocks), 1, language)
+            done = subprocess.run([*command, blocks[0]], capture_output=True, text=True,
+                                  check=True, timeout=120)
+            self.assertIn("The capital of Japan is Tokyo.", done.stdout)
 
 
 class Neighbours(WithServer):
