@@ -125,7 +125,7 @@ std::optional<std::size_t> find_key(std::string_view section, std::string_view n
 /// "; did you mean …?" for a name that is no key of the section: a near one, or the section where
 /// a key of that name stands.
 std::string key_suggestion(std::string_view section, std::string_view name) {
-    const std::string near = suggestion(key_names(section), name);
+    std::string near = suggestion(key_names(section), name);
     if (near != ".") {
         return near;
     }

@@ -20,7 +20,7 @@
 namespace ballast::chat {
 
 /// Python's int, as far as templates go: 128 bits hold every JSON number; beyond is an error.
-__extension__ typedef __int128 Integer;
+__extension__ typedef __int128 Integer;  // NOLINT(modernize-use-using): no __extension__ there
 
 class Value;
 struct CallableObject;

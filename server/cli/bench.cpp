@@ -70,6 +70,7 @@ Result<Speeds> measure(runtime::Evaluator& evaluator, const BenchArgs& args, int
     const SystemClock clock;
     Rng rng(1);
     std::vector<TokenId> prompt;
+    prompt.reserve(static_cast<std::size_t>(args.prefill_tokens));
     for (int i = 0; i < args.prefill_tokens; ++i) {
         prompt.push_back(static_cast<TokenId>(rng.below(static_cast<std::uint64_t>(vocabulary))));
     }

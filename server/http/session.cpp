@@ -46,7 +46,7 @@ void Session::start(std::function<void()> ended) {
     auto self = shared_from_this();
     asio::co_spawn(socket_.get_executor(),
                    run(),
-                   [self, ended = std::move(ended)](std::exception_ptr failure) {
+                   [self, ended = std::move(ended)](const std::exception_ptr& failure) {
                        if (failure) {
                            try {
                                std::rethrow_exception(failure);

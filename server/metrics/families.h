@@ -59,8 +59,8 @@ inline Histogram::BucketBoundaries step_edges() {
 }
 inline Histogram::BucketBoundaries token_count_edges() {
     Histogram::BucketBoundaries edges;
-    for (double edge = 1; edge <= 131072; edge *= 2) {
-        edges.push_back(edge);
+    for (int power = 0; power <= 17; ++power) {
+        edges.push_back(1 << power);
     }
     return edges;
 }
