@@ -21,7 +21,7 @@ set_up
 stage build-ci configure_and_build ci
 if [ $quick = 0 ]; then
     stage build-clang-libcxx configure_and_build clang-libcxx
-    mapfile -t sources < <(changed_sources 10)
+    mapfile -t sources < <(changed_sources 4)
     if [ ${#sources[@]} != 0 ]; then
         stage clang-tidy lint build/ci "${sources[@]}"
     else
