@@ -2,7 +2,8 @@
 // Looks tensors up and compares their shapes.
 #include "engine/model/weights.h"
 
-#include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -61,8 +62,9 @@ Result<backend::UnitId> Weights::add(const std::string& name, const Shape& shape
 }
 
 Status Weights::check_all_used() const {
+    const std::unordered_set<std::string_view> used(names_.begin(), names_.end());
     for (const gguf::TensorInfo& tensor : reader_->tensors()) {
-        if (std::find(names_.begin(), names_.end(), tensor.name) == names_.end()) {
+        if (!used.contains(tensor.name)) {
             return fail(ErrorCode::kUnsupported,
                         fmt::format("tensor {} is not used by this architecture as it is built "
                                     "here, so the answers would be wrong",

@@ -72,7 +72,7 @@ struct Engine::State {
     Status check_file();
     Status check_job(const Job& job);
     void start_job(std::shared_ptr<Job> job);
-    JobStats unstarted_stats(const Job& job) const;
+    static JobStats unstarted_stats(const Job& job, Nanoseconds now);
     /// Ends a job that has not started.
     void refuse(const Job& job, const Error& error);
     void drop_cancelled();
@@ -202,7 +202,7 @@ void Engine::State::take_jobs() {
             return;
         }
         if (job->sink->cancelled()) {
-            observer.on_job_ended("cancelled", unstarted_stats(*job));
+            observer.on_job_ended("cancelled", unstarted_stats(*job, clock.now()));
         } else if (Status fits = check_job(*job); !fits) {
             refuse(*job, fits.error());
         } else {
@@ -211,14 +211,13 @@ void Engine::State::take_jobs() {
     }
 }
 
-JobStats Engine::State::unstarted_stats(const Job& job) const {
-    return {.prompt_tokens = static_cast<int>(job.prompt.size()),
-            .queued = clock.now() - job.created};
+JobStats Engine::State::unstarted_stats(const Job& job, Nanoseconds now) {
+    return {.prompt_tokens = static_cast<int>(job.prompt.size()), .queued = now - job.created};
 }
 
 void Engine::State::refuse(const Job& job, const Error& error) {
     observer.on_job_ended(error.code == ErrorCode::kCancelled ? "cancelled" : "error",
-                          unstarted_stats(job));
+                          unstarted_stats(job, clock.now()));
     job.sink->on_error(error);
 }
 
@@ -264,8 +263,7 @@ void Engine::State::start_job(std::shared_ptr<Job> job) {
     observer.on_job_started(now - job->created);
     job->sink->on_start();
     if (job->max_tokens == 0) {
-        const JobStats stats{.prompt_tokens = static_cast<int>(job->prompt.size()),
-                             .queued = now - job->created};
+        const JobStats stats = unstarted_stats(*job, now);
         observer.on_job_ended("length", stats);
         job->sink->on_finish(FinishReason::kLength, stats);
         return;

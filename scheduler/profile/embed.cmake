@@ -3,8 +3,7 @@ file(GLOB files "${FOLDER}/*.json")
 list(SORT files)
 set(rows "")
 foreach(file IN LISTS files)
-    get_filename_component(name "${file}" NAME_WE)
-    # NAME_WE cuts at the first dot, and names have dots.
+    # NAME_WE would cut at the first dot, and names have dots.
     get_filename_component(whole "${file}" NAME)
     string(REGEX REPLACE "\\.json$" "" name "${whole}")
     file(READ "${file}" text)

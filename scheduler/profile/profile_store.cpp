@@ -101,7 +101,8 @@ class ProfileReader {
     Status read_numbers() {
         for (const NumberKey& key : kNumbers) {
             const auto found = json_.find(key.name);
-            if (found == json_.end() && profile_.unified_memory && key.name == std::string(kLink)) {
+            if (found == json_.end() && profile_.unified_memory &&
+                key.field == &HardwareProfile::link_gbps) {
                 continue;
             }
             if (found == json_.end() || !found->is_number()) {

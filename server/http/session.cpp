@@ -64,7 +64,7 @@ void Session::start(std::function<void()> ended) {
 void Session::begin_stop() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
         self->stopping_ = true;
-        if (self->idle_ || self->reading_) {
+        if (self->receiving_) {
             // Half a request is nothing that runs.
             self->on_deadline(false);
         }
@@ -178,9 +178,9 @@ Task<bool> Session::wait_for_request() {
                                             : options.idle_timeout_seconds),
         false);
     first_request_ = false;
-    idle_ = true;
+    receiving_ = true;
     const Read read = co_await read_more();
-    idle_ = false;
+    receiving_ = false;
     disarm();
     co_return read == Read::kData;
 }
@@ -189,7 +189,7 @@ Task<bool> Session::wait_for_request() {
 Task<Verdict> Session::read_request(RequestParser* parser) {
     const HttpOptions& options = context_.parts.options;
     arm(std::chrono::seconds(options.header_timeout_seconds), false);
-    reading_ = true;
+    receiving_ = true;
     bool checked = false;
     Verdict verdict;
     while (parser->state() != RequestParser::State::kDone) {
@@ -226,7 +226,7 @@ Task<Verdict> Session::read_request(RequestParser* parser) {
             arm(std::chrono::seconds(options.body_timeout_seconds), false);
         }
     }
-    reading_ = false;
+    receiving_ = false;
     disarm();
     co_return verdict;
 }

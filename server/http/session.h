@@ -88,10 +88,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
     std::string buffer_;  // read and not yet parsed
     bool first_request_ = true;
-    bool idle_ = false;
-    bool reading_ = false;
-    bool gone_ = false;      // the client has gone, or its socket is closed
-    bool stopping_ = false;  // this server ends
+    bool receiving_ = false;  // waiting for a request or for the rest of one
+    bool gone_ = false;       // the client has gone, or its socket is closed
+    bool stopping_ = false;   // this server ends
     bool cancelled_ = false;
     std::function<void()> cancel_;
 

@@ -10,40 +10,23 @@ is a process of its own that measures twice after a warm-up.
 import argparse
 import json
 import os
+import pathlib
 import resource
 import statistics
 import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from xoshiro import Xoshiro
+
 PREFILL, DECODE, RUNS = 512, 128, 2
-MASK = (1 << 64) - 1
 
 
 def token_ids(vocabulary):
-    """The ids of `ballast bench`: xoshiro256** seeded by splitmix64 from 1 (engine/base/rng.h)."""
-    state, seed = [], 1
-    for _ in range(4):
-        seed = z = (seed + 0x9E3779B97F4A7C15) & MASK
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        state.append(z ^ (z >> 31))
-
-    def rotate_left(x, k):
-        return ((x << k) | (x >> (64 - k))) & MASK
-
-    ids = []
-    for _ in range(PREFILL):
-        drawn = (rotate_left((state[1] * 5) & MASK, 7) * 9) & MASK
-        shifted = (state[1] << 17) & MASK
-        state[2] ^= state[0]
-        state[3] ^= state[1]
-        state[1] ^= state[2]
-        state[0] ^= state[3]
-        state[2] ^= shifted
-        state[3] = rotate_left(state[3], 45)
-        ids.append(drawn % vocabulary)
-    return ids
+    """The ids of `ballast bench`."""
+    rng = Xoshiro(1)
+    return [rng.next() % vocabulary for _ in range(PREFILL)]
 
 
 def measure_peer(path, threads):

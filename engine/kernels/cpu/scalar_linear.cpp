@@ -149,7 +149,7 @@ int half_dot(const WeightGroup& w, const PackedGroup& x, int half, int block) {
     int sum = 0;
 #pragma GCC unroll 1
     for (int i = 0; i < kHalfElements; ++i) {
-        sum += static_cast<std::int16_t>(w.q[half][block][i]) * activations[i];
+        sum += w.q[half][block][i] * activations[i];
     }
     return sum;
 }

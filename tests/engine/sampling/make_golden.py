@@ -9,36 +9,12 @@ for i in 0..999, so that no two are equal.
 import json
 import math
 import pathlib
+import sys
 
-MASK = (1 << 64) - 1
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+from xoshiro import Xoshiro
+
 N = 1000
-
-
-def rotl(x, k):
-    return ((x << k) | (x >> (64 - k))) & MASK
-
-
-class Rng:
-    def __init__(self, seed):
-        self.s = []
-        for _ in range(4):
-            seed = (seed + 0x9E3779B97F4A7C15) & MASK
-            z = seed
-            z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-            self.s.append(z ^ (z >> 31))
-
-    def uniform(self):
-        s = self.s
-        result = (rotl((s[1] * 5) & MASK, 7) * 9) & MASK
-        t = (s[1] << 17) & MASK
-        s[2] ^= s[0]
-        s[3] ^= s[1]
-        s[1] ^= s[2]
-        s[0] ^= s[3]
-        s[2] ^= t
-        s[3] = rotl(s[3], 45)
-        return (result >> 11) * 2.0**-53
 
 
 def sample(o, rng, logits, prompt, reply):
@@ -98,7 +74,7 @@ if __name__ == "__main__":
     out = pathlib.Path(__file__).parents[2] / "data" / "sampling_golden.jsonl"
     with out.open("w") as f:
         for seed, options in enumerate(CASES):
-            rng, prompt, reply = Rng(seed), [21, 63, 981, 982, 983], []
+            rng, prompt, reply = Xoshiro(seed), [21, 63, 981, 982, 983], []
             for t in range(24):
                 logits = [((i * 7919 + 131 * (t // 6)) % N) / 50 - 10 for i in range(N)]
                 reply.append(sample(options, rng, logits, prompt, reply))
