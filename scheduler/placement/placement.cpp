@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Device memory of a placement.
+#include "scheduler/placement/placement.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+
+namespace ballast::scheduler {
+
+namespace {
+
+std::uint64_t share(std::uint64_t bytes, int parts, int of) {
+    // Rounded up, so that a sum of shares is never less than what they take.
+    const auto n = static_cast<std::uint64_t>(of);
+    return (bytes * static_cast<std::uint64_t>(parts) + n - 1) / n;
+}
+
+/// The most one group sends over the link in one step, of either phase.
+std::uint64_t streamed_bytes(const TensorGroup& group, const GroupPlacement& placement) {
+    const int parts = std::max(placement.streamed, placement.prefill_streamed);
+    if (parts == 0) {
+        return 0;
+    }
+    if (group.kind == GroupKind::kExperts) {
+        const std::uint64_t experts = group.expert_bytes * static_cast<std::uint64_t>(parts);
+        return experts + (placement.shared_on_device ? 0 : group.weight_bytes);
+    }
+    return share(group.weight_bytes, parts, group.parts);
+}
+
+}  // namespace
+
+Placement cpu_only(const TensorCatalog& catalog) {
+    return {.groups = std::vector<GroupPlacement>(catalog.groups.size())};
+}
+
+DeviceBytes device_bytes(const TensorCatalog& catalog,
+                         const Placement& placement,
+                         const KvReserve& reserve) {
+    BALLAST_CHECK(placement.groups.size() == catalog.groups.size());
+    DeviceBytes bytes;
+    std::uint64_t largest_piece = 0;
+    for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
+        const TensorGroup& group = catalog.groups[i];
+        const GroupPlacement& placed = placement.groups[i];
+        largest_piece = std::max(largest_piece, streamed_bytes(group, placed));
+        if (group.kind == GroupKind::kExperts) {
+            if (placed.shared_on_device) {
+                bytes.weights += group.weight_bytes;
+            }
+            bytes.weights += group.expert_bytes * static_cast<std::uint64_t>(placed.resident);
+            continue;
+        }
+        bytes.weights += share(group.weight_bytes, placed.resident, group.parts);
+        const std::uint64_t kv =
+            group.kv_bytes_per_token * static_cast<std::uint64_t>(reserve.tokens) +
+            group.state_bytes;
+        bytes.kv += share(kv, placed.resident + placed.streamed, group.parts);
+    }
+    bytes.ring = static_cast<std::uint64_t>(kRingTiles) * std::min(largest_piece, kTileBytesMax);
+    return bytes;
+}
+
+}  // namespace ballast::scheduler

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Where each group of tensors goes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "scheduler/profile/tensor_catalog.h"
+
+namespace ballast::scheduler {
+
+/// One group's division, in the group's own parts: the first `resident` are in device memory and
+/// computed there, the next `streamed` cross the link in every decode step and are computed on the
+/// device, the CPU computes the rest at the same time.
+///
+/// Of a group of experts the parts are the routed experts: `resident` slots in device memory, never
+/// streamed in decode. Its router and always-used experts are on the device if `shared_on_device`,
+/// without which it has no resident experts either.
+struct GroupPlacement {
+    int resident = 0;
+    int streamed = 0;
+    /// Parts that cross the link in a prefill step; the rest of what is not resident is the CPU's.
+    int prefill_streamed = 0;
+    bool shared_on_device = false;
+
+    friend bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
+};
+
+/// One entry a group of the catalog, in its order. Plain data; a pure function's result.
+struct Placement {
+    std::vector<GroupPlacement> groups = {};
+
+    friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// Everything on the CPU.
+Placement cpu_only(const TensorCatalog& catalog);
+
+/// Tokens whose keys and values are reserved up front: those of all sequences.
+struct KvReserve {
+    std::int64_t tokens = 0;
+};
+
+/// Device memory a placement takes, in bytes: resident weights, KV cache and states of the KV heads
+/// the device computes, and the ring.
+struct DeviceBytes {
+    std::uint64_t weights = 0;
+    std::uint64_t kv = 0;
+    std::uint64_t ring = 0;
+
+    std::uint64_t total() const { return weights + kv + ring; }
+};
+DeviceBytes device_bytes(const TensorCatalog& catalog,
+                         const Placement& placement,
+                         const KvReserve& reserve);
+
+/// The ring through which weights stream: this many tiles of at most this size, fewer bytes if the
+/// largest streamed piece is smaller (research: within 0.5% of the best size).
+constexpr int kRingTiles = 4;
+constexpr std::uint64_t kTileBytesMax = 32ULL << 20U;
+
+}  // namespace ballast::scheduler
