@@ -35,6 +35,25 @@ Placement cpu_only(const TensorCatalog& catalog) {
     return {.groups = std::vector<GroupPlacement>(catalog.groups.size())};
 }
 
+GroupBytes group_bytes(const TensorGroup& group,
+                       const GroupPlacement& placed,
+                       const KvReserve& reserve) {
+    GroupBytes bytes;
+    const int mapped = reserve.unified_memory ? placed.prefill_streamed : 0;
+    const int resident = placed.resident + mapped;
+    bytes.piece = reserve.unified_memory ? 0 : streamed_bytes(group, placed);
+    if (group.kind == GroupKind::kExperts) {
+        bytes.weights = group.expert_bytes * static_cast<std::uint64_t>(resident) +
+                        (placed.shared_on_device || mapped > 0 ? group.weight_bytes : 0);
+        return bytes;
+    }
+    bytes.weights = share(group.weight_bytes, resident, group.parts);
+    const std::uint64_t kv =
+        group.kv_bytes_per_token * static_cast<std::uint64_t>(reserve.tokens) + group.state_bytes;
+    bytes.kv = share(kv, placed.resident + placed.streamed, group.parts);
+    return bytes;
+}
+
 DeviceBytes device_bytes(const TensorCatalog& catalog,
                          const Placement& placement,
                          const KvReserve& reserve) {
@@ -42,21 +61,10 @@ DeviceBytes device_bytes(const TensorCatalog& catalog,
     DeviceBytes bytes;
     std::uint64_t largest_piece = 0;
     for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
-        const TensorGroup& group = catalog.groups[i];
-        const GroupPlacement& placed = placement.groups[i];
-        largest_piece = std::max(largest_piece, streamed_bytes(group, placed));
-        if (group.kind == GroupKind::kExperts) {
-            if (placed.shared_on_device) {
-                bytes.weights += group.weight_bytes;
-            }
-            bytes.weights += group.expert_bytes * static_cast<std::uint64_t>(placed.resident);
-            continue;
-        }
-        bytes.weights += share(group.weight_bytes, placed.resident, group.parts);
-        const std::uint64_t kv =
-            group.kv_bytes_per_token * static_cast<std::uint64_t>(reserve.tokens) +
-            group.state_bytes;
-        bytes.kv += share(kv, placed.resident + placed.streamed, group.parts);
+        const GroupBytes group = group_bytes(catalog.groups[i], placement.groups[i], reserve);
+        bytes.weights += group.weights;
+        bytes.kv += group.kv;
+        largest_piece = std::max(largest_piece, group.piece);
     }
     bytes.ring = static_cast<std::uint64_t>(kRingTiles) * std::min(largest_piece, kTileBytesMax);
     return bytes;

@@ -20,6 +20,7 @@ struct GroupPlacement {
     int resident = 0;
     int streamed = 0;
     /// Parts that cross the link in a prefill step; the rest of what is not resident is the CPU's.
+    /// On unified memory they need not cross anything.
     int prefill_streamed = 0;
     bool shared_on_device = false;
 
@@ -36,10 +37,23 @@ struct Placement {
 /// Everything on the CPU.
 Placement cpu_only(const TensorCatalog& catalog);
 
-/// Tokens whose keys and values are reserved up front: those of all sequences.
+/// What is reserved up front, and how memory is counted.
 struct KvReserve {
-    std::int64_t tokens = 0;
+    std::int64_t tokens = 0;  // whose keys and values are reserved: those of all sequences
+    /// One memory: nothing is copied and there is no ring. What the device computes in prefill only
+    /// is mapped for it like what it always computes.
+    bool unified_memory = false;
 };
+
+/// One group's part of that, and what it sends over the link in one step, of either phase.
+struct GroupBytes {
+    std::uint64_t weights = 0;
+    std::uint64_t kv = 0;
+    std::uint64_t piece = 0;
+};
+GroupBytes group_bytes(const TensorGroup& group,
+                       const GroupPlacement& placed,
+                       const KvReserve& reserve);
 
 /// Device memory a placement takes, in bytes: resident weights, KV cache and states of the KV heads
 /// the device computes, and the ring.

@@ -14,5 +14,6 @@ struct StoredText {
 
 /// Sorted by name.
 std::span<const StoredText> stored_hardware_texts();
+std::span<const StoredText> stored_model_texts();
 
 }  // namespace ballast::scheduler

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Tile after tile over a rate that changes when the CPU starts and stops.
+#include "scheduler/placement/copy_lane.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ballast::scheduler {
+
+void CopyLane::cpu_works(double begin, double end, double lane_bps) {
+    busy_.push_back({.begin = begin, .end = end, .bps = lane_bps});
+}
+
+void CopyLane::hold_until(double time) {
+    free_ = std::max(free_, time);
+}
+
+double CopyLane::cross(double begin, double bytes) {
+    double now = begin;
+    double left = bytes;
+    while (first_busy_ < busy_.size() && busy_[first_busy_].end <= now) {
+        ++first_busy_;
+    }
+    for (std::size_t i = first_busy_;; ++i) {
+        const bool any = i < busy_.size();
+        const double idle_until = any ? busy_[i].begin : std::numeric_limits<double>::infinity();
+        if (now < idle_until) {
+            if (left <= (idle_until - now) * link_bps_) {
+                return now + left / link_bps_;
+            }
+            left -= (idle_until - now) * link_bps_;
+            now = idle_until;
+        }
+        if (left <= (busy_[i].end - now) * busy_[i].bps) {
+            return now + left / busy_[i].bps;
+        }
+        left -= (busy_[i].end - now) * busy_[i].bps;
+        now = busy_[i].end;
+    }
+}
+
+double CopyLane::stream(double bytes, double seconds, double ready) {
+    const double tile_max = static_cast<double>(kTileBytesMax);
+    const double n_tiles = std::ceil(bytes / tile_max);
+    double device = ready;
+    for (double i = 0; i < n_tiles; ++i) {
+        free_ = cross(std::max(free_, read_[slot_]), bytes / n_tiles);
+        device = std::max(device, free_) + seconds / n_tiles;
+        read_[slot_] = device;
+        slot_ = (slot_ + 1) % kRingTiles;
+    }
+    return device;
+}
+
+}  // namespace ballast::scheduler

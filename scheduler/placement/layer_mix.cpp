@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: MIT
+// Kinds of layer, pairs of kinds, and their order.
+#include "scheduler/placement/layer_mix.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ballast::scheduler {
+
+namespace {
+
+constexpr int kMemoryBuckets = 24;
+constexpr std::size_t kHeadsMax = 6;
+// At the best prices many options cost the same; those that stream less keep out of the ring's way.
+constexpr double kStreamPenalty = 0.02;
+constexpr std::uint8_t kCpuOwns = 0;
+constexpr std::uint8_t kDeviceOwns = kLeads - 1;
+
+/// One option a class, and what all layers of that kind come to.
+struct Kind {
+    std::vector<int> options;  // by class
+    double seconds = 0.0;      // all layers
+    double memory = 0.0;
+    double link_seconds = 0.0;
+    double piece = 0.0;
+    double priced = 0.0;
+    std::uint8_t lead = 0;  // after the last layer
+};
+
+/// n of the layers are of kind a, the others of kind b.
+struct Mix {
+    double estimate = 0.0;
+    int a = 0;
+    int b = 0;
+    int n = 0;
+    int head = 0;
+};
+
+/// The groups by layer, and the head apart.
+class Layout {
+  public:
+    explicit Layout(const OptionTable& table) : members_(table.n_classes()) {
+        const std::vector<TensorGroup>& groups = table.model().catalog().groups;
+        for (std::size_t i = 0; i < groups.size(); ++i) {
+            if (groups[i].kind == GroupKind::kHead) {
+                heads_.push_back(i);
+                continue;
+            }
+            if (layers_.empty() || layer_number_ != groups[i].layer) {
+                layers_.emplace_back();
+                layer_number_ = groups[i].layer;
+            }
+            layers_.back().push_back(i);
+            members_[static_cast<std::size_t>(table.class_of(i))].push_back(i);
+        }
+        for (const std::vector<std::size_t>& layer : layers_) {
+            std::vector<Member> members;
+            for (const std::size_t group : layer) {
+                members.push_back(
+                    {.type = table.type_of(group), .in_class = table.class_of(group)});
+            }
+            const auto same = std::find_if(distinct_.begin(), distinct_.end(), [&](const auto& d) {
+                return d.members == members;
+            });
+            if (same == distinct_.end()) {
+                distinct_.push_back({.members = std::move(members), .count = 1});
+            } else {
+                ++same->count;
+            }
+        }
+    }
+    /// Layers of the same types of groups, which cost the same.
+    struct Member {
+        int type = 0;
+        int in_class = 0;
+        friend bool operator==(const Member&, const Member&) = default;
+    };
+    struct Distinct {
+        std::vector<Member> members;
+        int count = 0;
+    };
+    const std::vector<Distinct>& distinct() const { return distinct_; }
+    int n_layers() const { return static_cast<int>(layers_.size()); }
+    const std::vector<std::vector<std::size_t>>& layers() const { return layers_; }
+    const std::vector<std::size_t>& heads() const { return heads_; }
+    /// The groups of a class; none for that of the head.
+    const std::vector<std::size_t>& members(std::size_t in_class) const {
+        return members_[in_class];
+    }
+
+  private:
+    std::vector<Distinct> distinct_;
+    std::vector<std::vector<std::size_t>> layers_;
+    std::vector<std::size_t> heads_;
+    std::vector<std::vector<std::size_t>> members_;
+    int layer_number_ = -1;
+};
+
+class Mixer {
+  public:
+    Mixer(const OptionTable& table,
+          double memory_limit,
+          const Prices& prices,
+          const MixEffort& effort)
+        : table_(table), limit_(memory_limit), prices_(prices), effort_(effort), layout_(table) {}
+
+    std::vector<Choice> run() {
+        choose_options();
+        make_kinds();
+        choose_heads();
+        pair_kinds();
+        return realise();
+    }
+
+  private:
+    double reduced_cost(const Option& option, std::uint8_t owner) const {
+        // A change of owner is worth the lead it brings.
+        const double lead = table_.lead(option.next[owner]) - table_.lead(owner);
+        return (1.0 - prices_.link) * (option.delta[owner] + lead / 2) +
+               prices_.memory * option.memory + prices_.link * option.link_seconds;
+    }
+
+    /// Which options of each class kinds are made of: all, unless their product is too much; then
+    /// those that are cheap for either owner, spread over the amounts of memory.
+    void choose_options() {
+        chosen_.assign(table_.n_classes(), {});
+        std::vector<std::size_t> in_use;
+        double product = 1.0;
+        for (std::size_t c = 0; c < table_.n_classes(); ++c) {
+            if (!layout_.members(c).empty()) {
+                in_use.push_back(c);
+                product *= static_cast<double>(options_of(c).size());
+            }
+        }
+        for (const std::size_t c : in_use) {
+            const std::span<const Option> options = options_of(c);
+            if (product <= effort_.kinds_tried) {
+                for (std::size_t i = 0; i < options.size(); ++i) {
+                    chosen_[c].push_back(static_cast<int>(i));
+                }
+            } else {
+                const double fair = std::pow(static_cast<double>(effort_.kinds_tried),
+                                             1.0 / static_cast<double>(in_use.size()));
+                choose_of_class(options, static_cast<std::size_t>(fair), chosen_[c]);
+            }
+        }
+    }
+
+    std::span<const Option> options_of(std::size_t in_class) const {
+        return table_.options(table_.type_of(layout_.members(in_class).front()));
+    }
+
+    void choose_of_class(std::span<const Option> options,
+                         std::size_t keep,
+                         std::vector<int>& chosen) const {
+        std::vector<std::pair<double, int>> ranked;
+        const auto take = [&](int option) {
+            if (std::find(chosen.begin(), chosen.end(), option) == chosen.end()) {
+                chosen.push_back(option);
+            }
+        };
+        double most = 0.0;
+        for (const Option& option : options) {
+            most = std::max(most, option.memory);
+        }
+        const std::size_t buckets = std::max<std::size_t>(keep / 4, 1);
+        for (const std::uint8_t owner : {kDeviceOwns, kCpuOwns}) {
+            ranked.clear();
+            for (std::size_t i = 0; i < options.size(); ++i) {
+                const double streams = kStreamPenalty * options[i].link_seconds;
+                ranked.emplace_back(reduced_cost(options[i], owner) + streams, static_cast<int>(i));
+            }
+            std::sort(ranked.begin(), ranked.end());
+            for (std::size_t i = 0; i < std::min(ranked.size(), keep / 4); ++i) {
+                take(ranked[i].second);
+            }
+            std::vector<bool> filled(buckets + 1, false);
+            for (const auto& [cost, index] : ranked) {
+                const double memory = options[static_cast<std::size_t>(index)].memory;
+                const auto bucket =
+                    most > 0.0
+                        ? static_cast<std::size_t>(memory / most * static_cast<double>(buckets))
+                        : 0;
+                if (!filled[bucket]) {
+                    filled[bucket] = true;
+                    take(index);
+                }
+            }
+        }
+    }
+
+    void make_kinds() {
+        std::vector<int> options(table_.n_classes(), 0);
+        extend_kind(0, options);
+        double most = 0.0;
+        for (const Kind& kind : kinds_) {
+            most = std::max(most, kind.memory);
+        }
+        std::sort(kinds_.begin(), kinds_.end(), [](const Kind& a, const Kind& b) {
+            return a.priced < b.priced;
+        });
+        std::array<int, kMemoryBuckets + 1> in_bucket = {};
+        const int per_bucket = std::max(effort_.kinds / kMemoryBuckets, 1);
+        std::vector<Kind> kept;
+        for (Kind& kind : kinds_) {
+            const auto bucket =
+                most > 0.0 ? static_cast<std::size_t>(kind.memory / most * kMemoryBuckets) : 0;
+            if (in_bucket[bucket] < per_bucket) {
+                ++in_bucket[bucket];
+                kept.push_back(std::move(kind));
+            }
+        }
+        kinds_ = std::move(kept);
+    }
+
+    void extend_kind(std::size_t in_class, std::vector<int>& options) {
+        if (in_class == table_.n_classes()) {
+            kinds_.push_back(evaluated(options));
+            return;
+        }
+        if (chosen_[in_class].empty()) {
+            extend_kind(in_class + 1, options);
+            return;
+        }
+        for (const int option : chosen_[in_class]) {
+            options[in_class] = option;
+            extend_kind(in_class + 1, options);
+        }
+    }
+
+    /// All layers of one kind. Each distinct layer is run twice: once to find the lead that such
+    /// layers settle on, once to measure.
+    Kind evaluated(const std::vector<int>& options) const {
+        Kind kind;
+        kind.options = options;
+        std::uint8_t lead = kCpuOwns;
+        for (const Layout::Distinct& layer : layout_.distinct()) {
+            double seconds = 0.0;
+            for (int pass = 0; pass < 2; ++pass) {
+                seconds = 0.0;
+                for (const Layout::Member& member : layer.members) {
+                    const Option& option = table_.options(member.type)[static_cast<std::size_t>(
+                        options[static_cast<std::size_t>(member.in_class)])];
+                    seconds += option.delta[lead];
+                    lead = option.next[lead];
+                    if (pass == 0) {
+                        kind.memory += layer.count * option.memory;
+                        kind.link_seconds += layer.count * option.link_seconds;
+                        kind.piece = std::max(kind.piece, option.piece);
+                    }
+                }
+            }
+            kind.seconds += layer.count * seconds;
+        }
+        kind.lead = lead;
+        // Alone it has to keep the link's balance by itself.
+        kind.priced = std::max(kind.seconds, kind.link_seconds) + prices_.memory * kind.memory;
+        return kind;
+    }
+
+    /// Whole on either side, evenly spread shares, and the cheapest.
+    void choose_heads() {
+        if (layout_.heads().empty()) {
+            heads_ = {-1};
+            return;
+        }
+        const std::span<const Option> options =
+            table_.options(table_.type_of(layout_.heads().front()));
+        std::vector<std::pair<double, int>> ranked;
+        std::vector<std::pair<double, int>> by_memory;
+        for (std::size_t i = 0; i < options.size(); ++i) {
+            if (options[i].piece > 0.0) {
+                continue;  // the ring cannot run ahead over one large matrix
+            }
+            const double cost =
+                std::min(reduced_cost(options[i], kDeviceOwns), reduced_cost(options[i], kCpuOwns));
+            ranked.emplace_back(cost, static_cast<int>(i));
+            by_memory.emplace_back(options[i].memory, static_cast<int>(i));
+        }
+        std::sort(ranked.begin(), ranked.end());
+        std::sort(by_memory.begin(), by_memory.end());
+        const auto take = [&](int option) {
+            if (heads_.size() < kHeadsMax &&
+                std::find(heads_.begin(), heads_.end(), option) == heads_.end()) {
+                heads_.push_back(option);
+            }
+        };
+        take(by_memory.front().second);
+        take(by_memory.back().second);
+        take(ranked[0].second);
+        take(ranked[std::min<std::size_t>(1, ranked.size() - 1)].second);
+        take(by_memory[by_memory.size() / 2].second);
+        take(by_memory[by_memory.size() * 3 / 4].second);
+    }
+
+    const Option& head(int option) const { return table_.option(layout_.heads().front(), option); }
+
+    void pair_kinds() {
+        const int n_layers = layout_.n_layers();
+        const auto add = [&](const Mix& mix) {
+            if (static_cast<int>(mixes_.size()) < effort_.plans) {
+                mixes_.push_back(mix);
+                std::push_heap(mixes_.begin(), mixes_.end(), by_estimate);
+            } else if (mix.estimate < mixes_.front().estimate) {
+                std::pop_heap(mixes_.begin(), mixes_.end(), by_estimate);
+                mixes_.back() = mix;
+                std::push_heap(mixes_.begin(), mixes_.end(), by_estimate);
+            }
+        };
+        for (const int head_option : heads_) {
+            const bool has_head = head_option >= 0;
+            const double head_memory = has_head ? head(head_option).memory : 0.0;
+            const double head_link = has_head ? head(head_option).link_seconds : 0.0;
+            const double head_piece = has_head ? head(head_option).piece : 0.0;
+            for (std::size_t a = 0; a < kinds_.size(); ++a) {
+                const double after_a = end_seconds(kinds_[a], head_option);
+                for (std::size_t b = 0; b < kinds_.size(); ++b) {
+                    const Kind& more = kinds_[a];
+                    const Kind& less = kinds_[b];
+                    if (a != b && more.memory <= less.memory) {
+                        continue;
+                    }
+                    const double piece = std::max({more.piece, less.piece, head_piece});
+                    const double room = limit_ - head_memory - ring_bytes(piece) - less.memory;
+                    if (room < 0.0) {
+                        continue;
+                    }
+                    const double share =
+                        a == b ? 1.0 : std::min(1.0, room / (more.memory - less.memory));
+                    const int n = static_cast<int>(share * n_layers);
+                    if (a != b && (n == 0 || n == n_layers)) {
+                        continue;  // one kind alone is its own pair
+                    }
+                    const double of_a = static_cast<double>(n) / n_layers;
+                    const double layers =
+                        of_a * more.seconds + (1.0 - of_a) * less.seconds + after_a;
+                    const double link =
+                        of_a * more.link_seconds + (1.0 - of_a) * less.link_seconds + head_link;
+                    add({.estimate = std::max(layers, link),
+                         .a = static_cast<int>(a),
+                         .b = static_cast<int>(b),
+                         .n = n,
+                         .head = head_option});
+                }
+            }
+        }
+        std::sort(mixes_.begin(), mixes_.end(), by_estimate);
+    }
+
+    static bool by_estimate(const Mix& a, const Mix& b) { return a.estimate < b.estimate; }
+
+    static double ring_bytes(double piece) {
+        return kRingTiles * std::min(piece, static_cast<double>(kTileBytesMax));
+    }
+
+    /// Seconds from the end of the layers to that of the step.
+    double end_seconds(const Kind& kind, int head_option) const {
+        if (head_option < 0) {
+            return table_.lead(kind.lead);
+        }
+        const Option& option = head(head_option);
+        return option.delta[kind.lead] + table_.lead(option.next[kind.lead]);
+    }
+
+    std::vector<Choice> realise() const {
+        std::vector<Choice> choices;
+        for (const Mix& mix : mixes_) {
+            const int n_layers = layout_.n_layers();
+            const auto contiguous = [&](int layer, int n) { return layer < n; };
+            const auto reversed = [&](int layer, int n) { return layer >= n_layers - n; };
+            const auto interleaved = [&](int layer, int n) {
+                return (layer + 1) * n / n_layers > layer * n / n_layers;
+            };
+            choices.push_back(fitted(mix, interleaved));
+            if (mix.a != mix.b) {
+                choices.push_back(fitted(mix, contiguous));
+                choices.push_back(fitted(mix, reversed));
+            }
+        }
+        std::erase_if(choices, [](const Choice& choice) { return choice.empty(); });
+        return choices;
+    }
+
+    template <class IsFirstKind>
+    Choice fitted(const Mix& mix, const IsFirstKind& is_first) const {
+        // Layers differ a little in weight, so that the number is adjusted until it fits.
+        const int most = mix.a == mix.b ? mix.n : std::min(mix.n + 1, layout_.n_layers());
+        for (int n = most; n >= 0; --n) {
+            Choice choice(table_.n_groups(), 0);
+            for (std::size_t layer = 0; layer < layout_.layers().size(); ++layer) {
+                const bool first = is_first(static_cast<int>(layer), n);
+                const Kind& kind = kinds_[static_cast<std::size_t>(first ? mix.a : mix.b)];
+                for (const std::size_t group : layout_.layers()[layer]) {
+                    choice[group] = kind.options[static_cast<std::size_t>(table_.class_of(group))];
+                }
+            }
+            for (const std::size_t group : layout_.heads()) {
+                choice[group] = mix.head;
+            }
+            if (memory_of(table_, choice) <= limit_) {
+                return choice;
+            }
+            if (mix.a == mix.b) {
+                break;
+            }
+        }
+        return {};
+    }
+
+    const OptionTable& table_;
+    double limit_;
+    Prices prices_;
+    MixEffort effort_;
+    Layout layout_;
+    std::vector<std::vector<int>> chosen_;  // by class
+    std::vector<Kind> kinds_;
+    std::vector<int> heads_;
+    std::vector<Mix> mixes_;  // a heap, then sorted
+};
+
+}  // namespace
+
+double memory_of(const OptionTable& table, const Choice& choice) {
+    double memory = 0.0;
+    double piece = 0.0;
+    for (std::size_t i = 0; i < choice.size(); ++i) {
+        const Option& option = table.option(i, choice[i]);
+        memory += option.memory;
+        piece = std::max(piece, option.piece);
+    }
+    return memory + kRingTiles * std::min(piece, static_cast<double>(kTileBytesMax));
+}
+
+std::vector<Choice> mix_layers(const OptionTable& table,
+                               double memory_limit,
+                               const Prices& prices,
+                               const MixEffort& effort) {
+    return Mixer(table, memory_limit, prices, effort).run();
+}
+
+}  // namespace ballast::scheduler

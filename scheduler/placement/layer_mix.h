@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Plans of few kinds of layer. With two constraints a step's relaxed optimum needs at most three
+// kinds, and layers are alike, so that the whole-number problem is how many layers of which kinds.
+#pragma once
+
+#include <vector>
+
+#include "scheduler/placement/option_table.h"
+#include "scheduler/placement/price_dual.h"
+
+namespace ballast::scheduler {
+
+/// A plan under work: the index of the chosen option of each group.
+using Choice = std::vector<int>;
+
+/// Device memory a choice takes with its ring, in bytes.
+double memory_of(const OptionTable& table, const Choice& choice);
+
+/// How thoroughly to look; the larger, the slower.
+struct MixEffort {
+    int kinds_tried = 20000;
+    int kinds = 216;  // of which pairs are made
+    int plans = 32;
+};
+
+/// Builds choices that fit into the memory and should be fast at these prices, best first by an
+/// estimate; contiguous and evenly interleaved forms of each are both there. Replaying them
+/// decides.
+std::vector<Choice> mix_layers(const OptionTable& table,
+                               double memory_limit,
+                               const Prices& prices,
+                               const MixEffort& effort);
+
+}  // namespace ballast::scheduler

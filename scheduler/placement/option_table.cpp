@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// Ladders of shares, snapped to parts.
+#include "scheduler/placement/option_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace ballast::scheduler {
+
+namespace {
+
+// Shares of a group in 64ths: fine where a small CPU share balances a fast device, coarser beyond.
+constexpr int kShareParts = 64;
+constexpr std::array<int, 24> kShares = {0,  1,  2,  3,  4,  5,  6,  8,  10, 12, 16, 20,
+                                         24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 62, 64};
+// Routed experts on the device: each number if there are few, else this many values.
+constexpr int kSlotSteps = 64;
+constexpr int kPrefillSlotSteps = 16;
+
+int snap(int share, int parts) {
+    return static_cast<int>(std::lround(static_cast<double>(share) * parts / kShareParts));
+}
+
+using TypeKey = std::tuple<int,
+                           int,
+                           std::uint64_t,
+                           std::uint64_t,
+                           std::uint64_t,
+                           int,
+                           int,
+                           std::uint64_t,
+                           int,
+                           std::uint64_t,
+                           std::uint64_t>;
+
+TypeKey type_key(const TensorGroup& group) {
+    return {static_cast<int>(group.kind),
+            group.parts,
+            group.weight_bytes,
+            group.weights,
+            group.kv_bytes_per_token,
+            group.window,
+            group.attention_width,
+            group.state_bytes,
+            group.experts_used,
+            group.expert_bytes,
+            group.expert_weights};
+}
+
+/// Experts of different counts have different ladders; of the others it matters whether they can
+/// be cut.
+std::pair<int, int> class_key(const TensorGroup& group) {
+    const bool experts = group.kind == GroupKind::kExperts;
+    return {static_cast<int>(group.kind), experts ? group.parts : (group.parts > 1 ? 2 : 1)};
+}
+
+GroupPlacement dense(int resident, int streamed, bool prefill) {
+    return {.resident = resident,
+            .streamed = prefill ? 0 : streamed,
+            .prefill_streamed = prefill ? streamed : 0};
+}
+
+/// (CPU share, streamed share) pairs in 64ths that the class of this group may take.
+std::vector<std::pair<int, int>> share_pairs(const TensorGroup& group,
+                                             const Ladder& ladder,
+                                             bool streams) {
+    const auto allowed = [&](int share) {
+        const bool whole = share == 0 || share == kShareParts;
+        return whole || (ladder.splits && group.parts > 1);
+    };
+    std::vector<std::pair<int, int>> pairs;
+    std::vector<std::pair<int, int>> snapped;
+    for (const int cpu : kShares) {
+        for (const int streamed : kShares) {
+            if (!allowed(cpu) || !allowed(streamed) || cpu + streamed > kShareParts ||
+                (streamed > 0 && !streams)) {
+                continue;
+            }
+            const std::pair<int, int> parts = {snap(cpu, group.parts), snap(streamed, group.parts)};
+            const bool fits = parts.first + parts.second <= group.parts;
+            if (fits && std::find(snapped.begin(), snapped.end(), parts) == snapped.end()) {
+                snapped.push_back(parts);
+                pairs.emplace_back(cpu, streamed);
+            }
+        }
+    }
+    return pairs;
+}
+
+std::vector<GroupPlacement> dense_options(const TensorGroup& group,
+                                          std::span<const std::pair<int, int>> pairs,
+                                          bool prefill) {
+    std::vector<GroupPlacement> options;
+    options.reserve(pairs.size());
+    for (const auto& [cpu, streamed] : pairs) {
+        const int on_cpu = snap(cpu, group.parts);
+        const int over_link = std::min(snap(streamed, group.parts), group.parts - on_cpu);
+        options.push_back(dense(group.parts - on_cpu - over_link, over_link, prefill));
+    }
+    return options;
+}
+
+std::vector<int> slot_steps(int experts, int steps, bool splits) {
+    std::vector<int> slots;
+    for (int i = 0; i <= steps; ++i) {
+        const int value = static_cast<int>(std::lround(static_cast<double>(experts) * i / steps));
+        const bool whole = value == 0 || value == experts;
+        if ((whole || splits) && (slots.empty() || slots.back() != value)) {
+            slots.push_back(value);
+        }
+    }
+    return slots;
+}
+
+std::vector<GroupPlacement> expert_options(const TensorGroup& group,
+                                           const Ladder& ladder,
+                                           bool prefill,
+                                           bool streams) {
+    std::vector<GroupPlacement> options = {{}};  // all on the CPU
+    const int steps = std::min(group.parts, prefill ? kPrefillSlotSteps : kSlotSteps);
+    const std::vector<int> slots = slot_steps(group.parts, steps, ladder.splits);
+    for (const int resident : slots) {
+        options.push_back({.resident = resident, .shared_on_device = true});
+    }
+    if (!prefill || !streams) {
+        return options;
+    }
+    for (const int streamed : slots) {
+        if (streamed == 0) {
+            continue;
+        }
+        options.push_back({.prefill_streamed = streamed});
+        for (const int resident : slots) {
+            if (resident + streamed <= group.parts) {
+                options.push_back(
+                    {.resident = resident, .prefill_streamed = streamed, .shared_on_device = true});
+            }
+        }
+    }
+    return options;
+}
+
+}  // namespace
+
+OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const Ladder& ladder)
+    : model_(&model) {
+    const bool prefill = model.options().shape.is_prefill();
+    // On unified memory a part may be the device's in prefill only.
+    const bool streams = prefill || (!model.unified() && ladder.streams);
+    std::map<TypeKey, int> types;
+    std::map<std::pair<int, int>, int> classes;
+    std::vector<std::vector<std::pair<int, int>>> pairs_of_class;
+    const std::vector<TensorGroup>& groups = model.catalog().groups;
+    type_of_.reserve(groups.size());
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+        const TensorGroup& group = groups[i];
+        const auto [type, is_new] =
+            types.try_emplace(type_key(group), static_cast<int>(types.size()));
+        type_of_.push_back(type->second);
+        if (!is_new) {
+            continue;
+        }
+        const auto [in_class, first_of_class] =
+            classes.try_emplace(class_key(group), static_cast<int>(classes.size()));
+        class_of_type_.push_back(in_class->second);
+        example_.push_back(i);
+        if (first_of_class) {
+            pairs_of_class.push_back(share_pairs(group, ladder, streams));
+        }
+        const auto& pairs = pairs_of_class[static_cast<std::size_t>(in_class->second)];
+        const std::vector<GroupPlacement> placements =
+            group.kind == GroupKind::kExperts ? expert_options(group, ladder, prefill, streams)
+                                              : dense_options(group, pairs, prefill);
+        std::vector<Option>& options = options_.emplace_back();
+        options.reserve(placements.size());
+        for (const GroupPlacement& placed : placements) {
+            options.push_back(make(group, placed, reserve));
+        }
+    }
+    n_classes_ = classes.size();
+}
+
+Option OptionTable::make(const TensorGroup& group,
+                         const GroupPlacement& placed,
+                         const KvReserve& reserve) const {
+    Option option = {.placed = placed, .cost = model_->cost(group, placed)};
+    const GroupBytes bytes = group_bytes(group, placed, reserve);
+    option.memory = static_cast<double>(bytes.weights + bytes.kv);
+    option.piece = static_cast<double>(bytes.piece);
+    if (!model_->unified()) {
+        option.link_seconds =
+            option.cost.streamed_bytes / model_->link_bps() +
+            (1.0 - option.cost.lane_bps / model_->link_bps()) * option.cost.cpu_seconds;
+    }
+    // The ring can hold no more than itself when the group starts.
+    ShareCost waiting = option.cost;
+    const double beyond_ring = waiting.streamed_bytes - kRingTiles * double{kTileBytesMax};
+    if (beyond_ring > 0.0) {
+        Outcome& outcome = waiting.outcomes.front();
+        outcome.device = std::max(outcome.device, beyond_ring / model_->link_bps());
+    }
+    for (int i = 0; i < kLeads; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        const ChainState after = model_->advance(waiting, {.device = 0.0, .cpu = lead(i)});
+        option.delta[at] = after.device;
+        // Rounded down: the CPU is never later than it will be, so that values stay bounds.
+        const double steps =
+            hop() > 0.0 ? ((after.cpu - after.device) / hop() + 1.0) * (kLeads - 1) / 2.0 : 0.0;
+        option.next[at] = static_cast<std::uint8_t>(
+            std::clamp(std::floor(steps + 1e-9), 0.0, static_cast<double>(kLeads - 1)));
+    }
+    return option;
+}
+
+const TensorGroup& OptionTable::example(int type) const {
+    return model_->catalog().groups[example_[static_cast<std::size_t>(type)]];
+}
+
+int OptionTable::find(int type, const GroupPlacement& placed) const {
+    const std::span<const Option> all = options(type);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (all[i].placed == placed) {
+            return static_cast<int>(i);
+        }
+    }
+    return -1;
+}
+
+}  // namespace ballast::scheduler

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Every division a planner may choose for each type of group, with its costs worked out once.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "scheduler/placement/step_model.h"
+
+namespace ballast::scheduler {
+
+/// The lead of the device over the CPU, d = tC − tG, lies in [−tau, tau]; a chain that only has to
+/// be bounded below knows it at this many evenly spaced values, rounded down.
+constexpr int kLeads = 17;
+
+/// One division of one type of group.
+struct Option {
+    GroupPlacement placed = {};
+    ShareCost cost = {};
+    std::array<double, kLeads> delta = {};       // tG after − tG before, by lead before
+    std::array<std::uint8_t, kLeads> next = {};  // lead after, rounded down
+    double memory = 0.0;                         // bytes on the device, weights and KV
+    double link_seconds = 0.0;                   // copying, and what the CPU takes from the link
+    double piece = 0.0;  // bytes the group sends in one step, which size the ring
+};
+
+/// Which divisions there are.
+struct Ladder {
+    bool splits = true;   // shares between none and all
+    bool streams = true;  // in decode
+};
+
+/// Groups of one type differ in their layer only. Types of one class (attention that can be cut,
+/// attention that cannot, …) have the same list of divisions, each snapped to the type's parts.
+/// Borrows the model.
+class OptionTable {
+  public:
+    OptionTable(const StepModel& model, const KvReserve& reserve, const Ladder& ladder);
+
+    const StepModel& model() const { return *model_; }
+    std::size_t n_groups() const { return type_of_.size(); }
+    std::size_t n_types() const { return options_.size(); }
+    std::size_t n_classes() const { return n_classes_; }
+    int type_of(std::size_t group) const { return type_of_[group]; }
+    int class_of(std::size_t group) const {
+        return class_of_type_[static_cast<std::size_t>(type_of_[group])];
+    }
+    /// A group of the type.
+    const TensorGroup& example(int type) const;
+    std::span<const Option> options(int type) const {
+        return options_[static_cast<std::size_t>(type)];
+    }
+    const Option& option(std::size_t group, int index) const {
+        return options(type_of_[group])[static_cast<std::size_t>(index)];
+    }
+    /// Index of this division of the type, or −1.
+    int find(int type, const GroupPlacement& placed) const;
+
+    double hop() const { return model_->hop_seconds(); }
+    /// The i-th lead.
+    double lead(int i) const { return hop() * (2.0 * i / (kLeads - 1) - 1.0); }
+
+  private:
+    Option make(const TensorGroup& group,
+                const GroupPlacement& placed,
+                const KvReserve& reserve) const;
+
+    const StepModel* model_;
+    std::vector<int> type_of_;  // by group
+    std::vector<int> class_of_type_;
+    std::vector<std::size_t> example_;          // group of each type
+    std::vector<std::vector<Option>> options_;  // by type
+    std::size_t n_classes_ = 0;
+};
+
+}  // namespace ballast::scheduler

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// The planner: a placement for a model on a machine, how fast it should be, and how far from the
+// best it can be at most. A pure function. docs/scheduling.md has the method.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "scheduler/placement/option_table.h"
+#include "scheduler/placement/policies.h"
+#include "scheduler/placement/price_dual.h"
+
+namespace ballast::scheduler {
+
+/// What a plan is for. Borrows the catalog.
+struct PlanRequest {
+    const TensorCatalog* catalog = nullptr;
+    CostModel costs{HardwareProfile{}};
+    double memory_bytes = 0.0;    // of the device, for weights, KV cache and ring
+    KvReserve reserve = {};       // tokens to reserve KV for
+    int depth = 0;                // tokens in the cache at an average decode step
+    int prefill_tokens = 2;       // of a prefill step, at least 2
+    double prefill_weight = 0.0;  // prompt tokens for each …
+    double decode_weight = 1.0;   // … of these generated tokens
+    HopModel hops = HopModel::kOverlapped;
+    Locality locality = Locality::kUniform;
+    Ladder ladder = {};
+};
+
+/// A placement with the times the model forecasts for it.
+struct ForecastPlacement {
+    Placement placement = {};
+    double decode_seconds = 0.0;   // a token
+    double prefill_seconds = 0.0;  // the request's prefill step
+};
+
+/// What one of the other policies would give; nothing if it cannot place this model here.
+struct PolicyForecast {
+    Policy policy = Policy::kCpuOnly;
+    std::optional<ForecastPlacement> best = {};
+};
+
+struct PlanResult {
+    ForecastPlacement plan = {};
+    std::vector<PolicyForecast> policies = {};
+    /// No division of the ladder takes less (Lagrange's dual), and by how much at most the plan is
+    /// slower than the best one: 0.01 is 1%. Of the mix.
+    double decode_bound_seconds = 0.0;
+    double prefill_bound_seconds = 0.0;
+    double gap = 0.0;
+    Prices prices = {};  // where the next plan's search may start
+    int n_chains = 0;    // how much work it was
+};
+
+/// Preconditions: weights not negative and not both 0, rates above 0. `start`: prices of the plan
+/// before this one; zeros for none.
+PlanResult make_plan(const PlanRequest& request, const Prices& start = {});
+
+}  // namespace ballast::scheduler

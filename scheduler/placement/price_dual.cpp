@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// A (min,+) chain over five leads, and a search for the two prices.
+#include "scheduler/placement/price_dual.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace ballast::scheduler {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kSteps = 24;  // lines to intersect in one price: 5 to 8 are usual
+constexpr double kFlat = 1e-7;
+
+}  // namespace
+
+PriceDual::PriceDual(const OptionTable& table)
+    : table_(table), matrices_(table.n_types()), reached_(table.n_groups() + 1) {}
+
+void PriceDual::fill_matrices(const Prices& prices, double piece_limit) {
+    const double of_time = 1.0 - prices.link;
+    for (std::size_t type = 0; type < matrices_.size(); ++type) {
+        Matrix& matrix = matrices_[type];
+        for (std::array<double, kLeads>& row : matrix.value) {
+            row.fill(kInfinity);
+        }
+        for (const Option& option : table_.options(static_cast<int>(type))) {
+            if (option.piece > piece_limit) {
+                continue;
+            }
+            const double use = prices.memory * option.memory + prices.link * option.link_seconds;
+            for (std::size_t before = 0; before < kLeads; ++before) {
+                double& least = matrix.value[before][option.next[before]];
+                const double value = of_time * option.delta[before] + use;
+                if (value < least) {
+                    least = value;
+                    matrix.option[before][option.next[before]] = &option;
+                }
+            }
+        }
+    }
+}
+
+ChainSums PriceDual::cheapest(const Prices& prices, double piece_limit) {
+    ++n_chains_;
+    fill_matrices(prices, piece_limit);
+    const double of_time = 1.0 - prices.link;
+    reached_[0].fill(kInfinity);
+    reached_[0][0] = of_time * table_.hop();
+    const std::size_t n_groups = table_.n_groups();
+    for (std::size_t group = 0; group < n_groups; ++group) {
+        const Matrix& matrix = matrices_[static_cast<std::size_t>(table_.type_of(group))];
+        std::array<double, kLeads>& next = reached_[group + 1];
+        next.fill(kInfinity);
+        for (std::size_t before = 0; before < kLeads; ++before) {
+            const double value = reached_[group][before];
+            if (value == kInfinity) {
+                continue;
+            }
+            for (std::size_t after = 0; after < kLeads; ++after) {
+                next[after] = std::min(next[after], value + matrix.value[before][after]);
+            }
+        }
+    }
+    std::size_t lead = 0;
+    const auto end_value = [&](std::size_t i) {
+        return reached_[n_groups][i] + of_time * table_.lead(static_cast<int>(i));
+    };
+    for (std::size_t i = 1; i < kLeads; ++i) {
+        lead = end_value(i) < end_value(lead) ? i : lead;
+    }
+    ChainSums sums = {.value = end_value(lead),
+                      .seconds = table_.hop() + table_.lead(static_cast<int>(lead))};
+    // Back along the chain, to add up what the cheapest options take.
+    for (std::size_t group = n_groups; group-- > 0;) {
+        const Matrix& matrix = matrices_[static_cast<std::size_t>(table_.type_of(group))];
+        std::size_t from = 0;
+        while (reached_[group][from] + matrix.value[from][lead] != reached_[group + 1][lead]) {
+            ++from;
+        }
+        const Option& option = *matrix.option[from][lead];
+        sums.seconds += option.delta[from];
+        sums.memory += option.memory;
+        sums.link_seconds += option.link_seconds;
+        lead = from;
+    }
+    return sums;
+}
+
+PriceDual::Edge PriceDual::solve_memory(double memory_limit,
+                                        double piece_limit,
+                                        double link_price,
+                                        double start) {
+    // The dual is concave and piecewise linear in the memory price: each chain is a line of slope
+    // (its memory − limit). Intersect the last line that rises with the last that falls.
+    struct Line {
+        double cost = 0.0;   // at price 0
+        double slope = 0.0;  // in the price of memory
+        double link = 0.0;   // slope in the price of the link
+        double at(double price) const { return cost + slope * price; }
+    };
+    Edge best = {.bound = {.seconds = -kInfinity}};
+    const auto line = [&](double price) {
+        const Prices prices = {.memory = price, .link = link_price};
+        const ChainSums sums = cheapest(prices, piece_limit);
+        const Line found = {.cost = sums.value - price * sums.memory,
+                            .slope = sums.memory - memory_limit,
+                            .link = sums.link_seconds - sums.seconds};
+        if (found.at(price) > best.bound.seconds) {
+            best = {.bound = {.seconds = found.at(price), .prices = prices}, .slope = found.link};
+        }
+        return found;
+    };
+    Line rising = line(0.0);
+    if (rising.slope <= 0.0) {
+        return best;
+    }
+    Line falling;
+    for (double high = start > 0.0 ? start * 1.5 : 1e-10;; high *= 8.0) {
+        falling = line(high);
+        if (falling.slope <= 0.0) {
+            break;
+        }
+        rising = falling;
+        if (high > 1.0) {
+            return best;  // even nothing is more than the limit: no limit can be kept
+        }
+    }
+    for (int i = 0; i < kSteps; ++i) {
+        const double price = (rising.cost - falling.cost) / (falling.slope - rising.slope);
+        if (!(price >= 0.0) || !std::isfinite(price)) {
+            break;
+        }
+        const double expected = rising.at(price);
+        const Line met = line(price);
+        if (met.at(price) >= expected - kFlat * std::abs(expected)) {
+            break;
+        }
+        (met.slope > 0.0 ? rising : falling) = met;
+    }
+    // The mix of both that fills the memory exactly.
+    const double share = falling.slope / (falling.slope - rising.slope);
+    best.slope = share * rising.link + (1.0 - share) * falling.link;
+    return best;
+}
+
+PriceDual::Bound PriceDual::solve(double memory_limit, double piece_limit, const Prices& start) {
+    Edge low = solve_memory(memory_limit, piece_limit, 0.0, start.memory);
+    Bound best = low.bound;
+    if (piece_limit <= 0.0 || low.slope <= 0.0) {
+        return best;  // nothing streams, or the link has time to spare
+    }
+    Edge high = solve_memory(memory_limit, piece_limit, 1.0, best.prices.memory);
+    // The same in the price of the link: intersect the lines on both sides of the summit.
+    for (int i = 0; i < kSteps && high.slope < 0.0; ++i) {
+        const auto at_zero = [](const Edge& edge) {
+            return edge.bound.seconds - edge.slope * edge.bound.prices.link;
+        };
+        const double price = (at_zero(high) - at_zero(low)) / (low.slope - high.slope);
+        if (!(price > low.bound.prices.link) || !(price < high.bound.prices.link)) {
+            break;
+        }
+        const double expected = at_zero(low) + low.slope * price;
+        const Edge met = solve_memory(memory_limit, piece_limit, price, best.prices.memory);
+        if (met.bound.seconds > best.seconds) {
+            best = met.bound;
+        }
+        if (met.bound.seconds >= expected - kFlat * std::abs(expected)) {
+            break;
+        }
+        (met.slope > 0.0 ? low : high) = met;
+    }
+    return best;
+}
+
+PriceDual::Bound bound_with_ring(PriceDual& dual, double memory_limit, const Prices& start) {
+    constexpr double kTile = static_cast<double>(kTileBytesMax);
+    // A case: pieces of more than `above` and at most `limit` bytes. The ring of the smallest piece
+    // of a case is a lower bound of the memory its plans need.
+    struct Case {
+        double above = 0.0;
+        double limit = 0.0;
+    };
+    constexpr std::array<Case, 6> kCases = {{{0.0, 0.0},
+                                             {0.0, kTile / 16},
+                                             {kTile / 16, kTile / 4},
+                                             {kTile / 4, kTile / 2},
+                                             {kTile / 2, kTile},
+                                             {kTile, kInfinity}}};
+    PriceDual::Bound least = {.seconds = kInfinity};
+    for (const Case& ring : kCases) {
+        const double limit = memory_limit - kRingTiles * std::min(ring.above, kTile);
+        if (limit < 0.0 && ring.limit > 0.0) {
+            continue;
+        }
+        // Any prices give a bound. Where those of the best case so far show that this one is worse,
+        // it need not be solved.
+        if (least.seconds < kInfinity) {
+            const ChainSums sums = dual.cheapest(least.prices, ring.limit);
+            if (sums.value - least.prices.memory * std::max(limit, 0.0) >= least.seconds) {
+                continue;
+            }
+        }
+        const PriceDual::Bound bound = dual.solve(std::max(limit, 0.0), ring.limit, start);
+        if (bound.seconds < least.seconds) {
+            least = bound;
+        }
+    }
+    return least;
+}
+
+}  // namespace ballast::scheduler

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// How fast any plan of an option table can be at best: prices on device memory and on the link turn
+// a plan's constraints into costs, and the best prices give a bound (Lagrange's dual).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "scheduler/placement/option_table.h"
+
+namespace ballast::scheduler {
+
+struct Prices {
+    double memory = 0.0;  // seconds a byte
+    double link = 0.0;    // seconds a second of the link, 0 to 1
+};
+
+/// A step's sums along the cheapest chain at some prices.
+struct ChainSums {
+    double value = 0.0;  // priced: (1 − link price) · seconds + prices · use
+    double seconds = 0.0;
+    double memory = 0.0;
+    double link_seconds = 0.0;
+};
+
+/// Borrows the table; keeps scratch memory, so one object is for one thread.
+class PriceDual {
+  public:
+    explicit PriceDual(const OptionTable& table);
+
+    struct Bound {
+        double seconds = 0.0;  // no plan within the limits takes less
+        Prices prices = {};
+    };
+    /// Device memory without the ring, in bytes, and the largest piece an option may send. The
+    /// link's time adds up over the whole step, so that waits inside it are not in the bound.
+    /// `start`: prices of a similar problem, or zeros.
+    Bound solve(double memory_limit, double piece_limit, const Prices& start);
+
+    /// The cheapest chain at these prices. Options that send more than the limit are left out.
+    ChainSums cheapest(const Prices& prices, double piece_limit);
+
+    /// How many chains were run since construction.
+    int n_chains() const { return n_chains_; }
+
+  private:
+    /// The cheapest option of a type from each lead to each lead; infinite where there is none.
+    struct Matrix {
+        std::array<std::array<double, kLeads>, kLeads> value;  // [before][after]
+        std::array<std::array<const Option*, kLeads>, kLeads> option;
+    };
+    void fill_matrices(const Prices& prices, double piece_limit);
+    /// The dual at the best memory price for one price of the link, and its slope there: the use of
+    /// the link less the time, in seconds, of the mix of chains that just fills the memory.
+    struct Edge {
+        Bound bound;
+        double slope = 0.0;
+    };
+    Edge solve_memory(double memory_limit, double piece_limit, double link_price, double start);
+
+    const OptionTable& table_;
+    std::vector<Matrix> matrices_;                     // by type
+    std::vector<std::array<double, kLeads>> reached_;  // value of each lead before each group
+    int n_chains_ = 0;
+};
+
+/// The least over the sizes that the ring may have: a plan whose largest piece is p pays a ring of
+/// 4 · min(p, 32 MiB) bytes. Also the prices of the case that gave it.
+PriceDual::Bound bound_with_ring(PriceDual& dual, double memory_limit, const Prices& start);
+
+}  // namespace ballast::scheduler
