@@ -10,6 +10,7 @@
 
 #include "engine/backend/op.h"
 #include "engine/backend/step_context.h"
+#include "engine/base/clock.h"
 #include "engine/base/ids.h"
 #include "engine/base/result.h"
 
@@ -23,6 +24,8 @@ struct Chunk {
 
 /// A point in a queue. Events of one queue complete in order.
 enum class Event : std::uint64_t {};
+enum class Queue { kCompute, kCopy };
+constexpr std::size_t kQueues = 2;
 
 /// Sizes of the largest step, for memory that is taken up front.
 struct StepLimits {
@@ -57,15 +60,25 @@ class Backend {
     /// Only after the last event that reads it.
     virtual void free_chunk(Chunk chunk) = 0;
 
+    // What is put on a queue may run after the call returned: memory, ops and what the context
+    // views stay as they are until the event. kOverloaded: too much is on the queue, wait for an
+    // event of it first.
+
     /// Copy queue.
     virtual Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) = 0;
     virtual Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) = 0;
     /// Compute queue: the ops in order, each seeing the results of those before it.
     virtual Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) = 0;
 
+    /// What is put on the queue after this call starts only when the event has happened.
+    virtual void order_after(Queue queue, Event event) = 0;
+
     virtual bool done(Event event) const = 0;
     /// Returns when the event has happened, with the error of its queue if it failed.
     virtual Status wait(Event event) = 0;
+    /// How long its queue worked on an event that happened lately; 0 where that is not known: what
+    /// runs inside the call is timed around it.
+    virtual Nanoseconds busy_time(Event event) const = 0;
 };
 
 }  // namespace ballast::backend

@@ -31,8 +31,10 @@ class CpuBackend final : public Backend {
     Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) override;
     Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) override;
     Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) override;
+    void order_after(Queue, Event) override {}
     bool done(Event) const override { return true; }
     Status wait(Event) override { return {}; }
+    Nanoseconds busy_time(Event) const override { return Nanoseconds(0); }
 
   private:
     /// Rows an op works on, split by arithmetic class: [0, n_decode) and [n_decode, n).

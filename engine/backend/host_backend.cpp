@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+// Queues in rings, a thread for each, and waits with a deadline and a stop flag.
+#include "engine/backend/host_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "engine/backend/op_work.h"
+#include "engine/base/byte_size.h"
+#include "engine/base/check.h"
+
+namespace ballast::backend {
+
+namespace {
+
+/// What `amount` takes at `rate_giga` · 1e9 a second, rounded up; rates of 0 take no time.
+Nanoseconds time_at(std::uint64_t amount, double rate_giga) {
+    if (rate_giga <= 0.0) {
+        return Nanoseconds(0);
+    }
+    // 1e9 a second is one a nanosecond.
+    return Nanoseconds(
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(amount) / rate_giga)));
+}
+
+}  // namespace
+
+HostBackend::HostBackend(const kernels::KernelTable& kernels,
+                         const Clock& clock,
+                         const HostOptions& options)
+    : clock_(clock), options_(options), pool_(options.threads), cpu_(kernels, pool_) {
+    for (std::size_t i = 0; i < kQueues; ++i) {
+        lanes_[i] = std::make_unique<Lane>(options.faults.seed + i);
+    }
+    lane(Queue::kCompute).thread.start("host-compute", [this](StopToken) {
+        run_lane(lane(Queue::kCompute));
+    });
+    lane(Queue::kCopy).thread.start("host-copy", [this](StopToken) {
+        run_lane(lane(Queue::kCopy));
+    });
+}
+
+HostBackend::~HostBackend() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    ending_.notify_all();
+    for (const auto& lane : lanes_) {
+        lane->thread.stop();
+    }
+}
+
+std::string HostBackend::name() const {
+    return fmt::format("host ({}, {})", cpu_.name(), format_byte_size(options_.memory_bytes));
+}
+
+bool HostBackend::supports(const Op& op, quant::QuantType type) const {
+    const auto& refused = options_.refused_types;
+    return std::find(refused.begin(), refused.end(), type) == refused.end() &&
+           cpu_.supports(op, type);
+}
+
+Status HostBackend::reserve(const StepLimits& limits) {
+    std::unique_lock lock(mutex_);
+    const Lane& compute = lane(Queue::kCompute);
+    changed_.wait(lock, [&] { return stopping_ || compute.n_done == compute.n_put; });
+    // With the lock held, so that the compute thread sees what is taken here.
+    return cpu_.reserve(limits);
+}
+
+Result<Chunk> HostBackend::allocate_chunk(std::size_t size_bytes) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (lost_) {
+            return lost_error();
+        }
+    }
+    if (++n_allocations_ == options_.faults.failed_allocation) {
+        return fail(ErrorCode::kOutOfMemory, "the device gave no memory (a planned fault)");
+    }
+    if (size_bytes > options_.memory_bytes - used_bytes_) {
+        return fail(ErrorCode::kOutOfMemory,
+                    fmt::format("the device has {} bytes of its {} left, which {} exceed",
+                                options_.memory_bytes - used_bytes_,
+                                format_byte_size(options_.memory_bytes),
+                                size_bytes));
+    }
+    BALLAST_TRY(const Chunk chunk, cpu_.allocate_chunk(size_bytes));
+    chunks_.emplace(chunk.data, size_bytes);
+    used_bytes_ += size_bytes;
+    return chunk;
+}
+
+void HostBackend::free_chunk(Chunk chunk) {
+    const auto found = chunks_.find(chunk.data);
+    BALLAST_CHECK(found != chunks_.end());
+    used_bytes_ -= found->second;
+    chunks_.erase(found);
+    cpu_.free_chunk(chunk);
+}
+
+Result<Event> HostBackend::copy_in(std::byte* device, std::span<const std::byte> host) {
+    return put(Queue::kCopy, {.to = device, .from = host.data(), .size_bytes = host.size()});
+}
+
+Result<Event> HostBackend::copy_out(std::span<std::byte> host, const std::byte* device) {
+    return put(Queue::kCopy, {.to = host.data(), .from = device, .size_bytes = host.size()});
+}
+
+Result<Event> HostBackend::submit(std::span<const OpRecord> ops, const StepContext& context) {
+    if (++n_submissions_ == options_.faults.failed_submission) {
+        return fail(ErrorCode::kOutOfMemory, "the device took no more work (a planned fault)");
+    }
+    return put(Queue::kCompute, {.ops = ops, .context = context, .submission = n_submissions_});
+}
+
+Result<Event> HostBackend::put(Queue queue, Work work) {
+    std::uint64_t number = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        if (lost_) {
+            return lost_error();
+        }
+        Lane& to = lane(queue);
+        if (to.n_put - to.n_done == kDepth) {
+            return fail(ErrorCode::kOverloaded, "the device's queue is full");
+        }
+        number = ++to.n_put;
+        work.after = to.after;
+        to.ring[number % kDepth] = work;
+    }
+    changed_.notify_all();
+    return event_of(queue, number);
+}
+
+void HostBackend::order_after(Queue queue, Event event) {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t& number = lane(queue).after[queue_of(event)];
+    number = std::max(number, number_of(event));
+}
+
+bool HostBackend::done(Event event) const {
+    const std::lock_guard lock(mutex_);
+    return happened(event);
+}
+
+Status HostBackend::wait(Event event) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || happened(event); });
+    const Lane& of = *lanes_[queue_of(event)];
+    if (of.first_failed != 0 && number_of(event) >= of.first_failed) {
+        return lost_error();
+    }
+    return {};
+}
+
+Nanoseconds HostBackend::busy_time(Event event) const {
+    const std::lock_guard lock(mutex_);
+    const Lane& of = *lanes_[queue_of(event)];
+    const std::uint64_t number = number_of(event);
+    const bool known = happened(event) && of.n_done - number < kDepth;
+    return known ? of.busy[number % kDepth] : Nanoseconds(0);
+}
+
+Event HostBackend::event_of(Queue queue, std::uint64_t number) {
+    return Event{number * kQueues + static_cast<std::uint64_t>(queue)};
+}
+
+std::size_t HostBackend::queue_of(Event event) {
+    return static_cast<std::size_t>(static_cast<std::uint64_t>(event) % kQueues);
+}
+
+std::uint64_t HostBackend::number_of(Event event) {
+    return static_cast<std::uint64_t>(event) / kQueues;
+}
+
+bool HostBackend::happened(Event event) const {
+    return lanes_[queue_of(event)]->n_done >= number_of(event);
+}
+
+bool HostBackend::ready(const Work& work) const {
+    for (std::size_t queue = 0; queue < kQueues; ++queue) {
+        if (lanes_[queue]->n_done < work.after[queue]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void HostBackend::run_lane(Lane& lane) {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [&] {
+            return stopping_ ||
+                   (lane.n_put > lane.n_done && ready(lane.ring[(lane.n_done + 1) % kDepth]));
+        });
+        if (stopping_) {
+            return;
+        }
+        const std::uint64_t number = lane.n_done + 1;
+        const Work& work = lane.ring[number % kDepth];
+        const std::uint64_t lost_at = options_.faults.lost_at_submission;
+        lost_ = lost_ || (lost_at != 0 && work.submission >= lost_at);
+        const bool lost = lost_;
+        Nanoseconds busy{0};
+        if (!lost) {
+            lock.unlock();
+            const Nanoseconds begin = clock_.now();
+            carry_out(work, lane);
+            busy = clock_.now() - begin;
+            lock.lock();
+        }
+        if (lost && lane.first_failed == 0) {
+            lane.first_failed = number;
+        }
+        lane.busy[number % kDepth] = busy;
+        lane.n_done = number;
+        changed_.notify_all();
+    }
+}
+
+void HostBackend::carry_out(const Work& work, Lane& lane) {
+    Nanoseconds begin = clock_.now();
+    if (options_.faults.delay_max.count() > 0) {
+        begin += Nanoseconds(static_cast<std::int64_t>(
+            lane.delays.below(static_cast<std::uint64_t>(options_.faults.delay_max.count()))));
+        wait_until(begin);
+    }
+    if (work.submission == 0) {
+        std::memcpy(work.to, work.from, work.size_bytes);
+    } else {
+        // The CPU's submit() only fails for lack of what reserve() took.
+        BALLAST_CHECK(cpu_.submit(work.ops, work.context).has_value());
+    }
+    wait_until(begin + modelled_time(work));
+}
+
+Nanoseconds HostBackend::modelled_time(const Work& work) const {
+    const HostPace& pace = options_.pace;
+    if (work.submission == 0) {
+        return pace.latency + time_at(work.size_bytes, pace.link_gbps);
+    }
+    Nanoseconds time = pace.latency;
+    for (const OpRecord& record : work.ops) {
+        const OpWork amount = op_work(record, work.context);
+        time += std::max(time_at(amount.bytes, pace.read_gbps), time_at(amount.flops, pace.gflops));
+    }
+    return time;
+}
+
+void HostBackend::wait_until(Nanoseconds time) {
+    Nanoseconds now = clock_.now();
+    if (now >= time) {
+        return;
+    }
+    std::unique_lock lock(mutex_);
+    while (!stopping_ && now < time) {
+        ending_.wait_for(lock, time - now);
+        now = clock_.now();
+    }
+}
+
+tl::unexpected<Error> HostBackend::lost_error() {
+    return fail(ErrorCode::kDeviceLost, "the host device was lost");
+}
+
+}  // namespace ballast::backend

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: MIT
+// The device made of threads: the same bits as the CPU, order between its queues, pace, planned
+// faults, and an end with work still queued.
+#include "engine/backend/host_backend.h"
+
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "engine/backend/op_work.h"
+
+namespace ballast::backend {
+namespace {
+
+constexpr int kRows = 5;
+constexpr int kDecodeRows = 2;
+constexpr int kWidth = 64;
+constexpr int kHeads = 4;
+constexpr int kHeadDim = 16;
+constexpr int kFfn = 96;
+constexpr int kBlocks = 2;
+constexpr int kExperts = 3;
+
+std::vector<float> random_floats(std::size_t n, std::uint64_t seed) {
+    Rng rng(seed);
+    std::vector<float> values(n);
+    for (float& value : values) {
+        value = static_cast<float>(rng.uniform() * 2.0 - 1.0);
+    }
+    return values;
+}
+
+std::span<const std::byte> bytes_of(const std::vector<float>& values) {
+    return std::as_bytes(std::span(values));
+}
+
+/// A layer with every op but the embedding, over slots x h q k v a gate up and the last row.
+std::vector<OpRecord> layer_ops() {
+    const auto all = [](const Op& op) { return OpRecord{.op = op}; };
+    return {all(RmsNorm{.in = 0, .out = 1, .weight = 0, .width = kWidth, .epsilon = 1e-5F}),
+            all(Linear{.in = 1, .n_matrices = 3, .weights = {1, 2, 3}, .outs = {2, 3, 4}}),
+            all(Rope{.q = 2,
+                     .k = 3,
+                     .n_heads = kHeads,
+                     .n_kv_heads = kHeads,
+                     .head_dim = kHeadDim,
+                     .n_rotated = kHeadDim}),
+            all(Attention{.q = 2,
+                          .k = 3,
+                          .v = 4,
+                          .out = 5,
+                          .n_heads = kHeads,
+                          .n_kv_heads = kHeads,
+                          .head_dim = kHeadDim,
+                          .scale = 0.25F}),
+            all(Linear{.in = 5, .weights = {4}, .outs = {1}}),
+            all(Add{.x = 0, .y = 1, .width = kWidth}),
+            all(Linear{.in = 0, .n_matrices = 2, .weights = {5, 6}, .outs = {6, 7}}),
+            all(GatedActivation{.gate = 6, .up = 7, .out = 6, .width = kFfn}),
+            all(Linear{.in = 6, .weights = {7}, .outs = {1}}),
+            all(Add{.x = 0, .y = 1, .width = kWidth}),
+            all(Router{.in = 0, .weight = 8, .n_experts = kExperts, .n_used = 2}),
+            all(Experts{.in = 0,
+                        .out = 1,
+                        .gate = 9,
+                        .up = 10,
+                        .down = 11,
+                        .n_experts = kExperts,
+                        .n_used = 2,
+                        .width = kWidth,
+                        .ffn_width = kFfn}),
+            all(Add{.x = 0, .y = 1, .width = kWidth}),
+            {.op = GatherOutputs{.in = 0, .out = 8, .width = kWidth}, .rows = RowDomain::kOutputs}};
+}
+
+/// The memory of one step on one backend, copied there.
+class Step {
+  public:
+    explicit Step(Backend& backend) : backend_(backend) {
+        const std::vector<std::array<std::size_t, 3>> shapes = {{1, 1, kWidth},
+                                                                {1, kWidth, kWidth},
+                                                                {1, kWidth, kWidth},
+                                                                {1, kWidth, kWidth},
+                                                                {1, kWidth, kWidth},
+                                                                {1, kFfn, kWidth},
+                                                                {1, kFfn, kWidth},
+                                                                {1, kWidth, kFfn},
+                                                                {1, kExperts, kWidth},
+                                                                {kExperts, kFfn, kWidth},
+                                                                {kExperts, kFfn, kWidth},
+                                                                {kExperts, kWidth, kFfn}};
+        for (std::size_t i = 0; i < shapes.size(); ++i) {
+            const auto& [slices, rows, k] = shapes[i];
+            weights_.push_back({.data = put(random_floats(slices * rows * k, 100 + i)),
+                                .n_rows = rows,
+                                .k = k,
+                                .row_bytes = k * sizeof(float),
+                                .n_slices = slices});
+        }
+        const std::vector<int> widths = {
+            kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kFfn, kFfn, kWidth};
+        for (std::size_t i = 0; i < widths.size(); ++i) {
+            const auto width = static_cast<std::size_t>(widths[i]);
+            slots_.push_back({floats(put(random_floats(kRows * width, i))), width});
+        }
+        cos_ = floats(put(random_floats(kRows * kHeadDim / 2, 50)));
+        sin_ = floats(put(random_floats(kRows * kHeadDim / 2, 51)));
+        rope_.push_back({.cos = cos_, .sin = sin_, .half = kHeadDim / 2});
+        const std::size_t head_bytes = 32 * kHeadDim * sizeof(float);
+        const std::vector<float> empty(kBlocks * kHeads * head_bytes / sizeof(float), 0.0F);
+        range_ = {.n_heads = kHeads,
+                  .keys = put(empty),
+                  .values = put(empty),
+                  .block_bytes = kHeads * head_bytes,
+                  .head_bytes = head_bytes};
+        kv_ = {.type = kernels::KvType::kF32, .ranges = {&range_, 1}};
+        EXPECT_TRUE(backend
+                        .reserve({.rows = kRows,
+                                  .outputs = 1,
+                                  .heads = kHeads,
+                                  .blocks = kBlocks,
+                                  .k = kFfn,
+                                  .experts = kExperts,
+                                  .experts_used = 2,
+                                  .width = kWidth,
+                                  .expert_ffn_width = kFfn})
+                        .has_value());
+    }
+    ~Step() {
+        for (const Chunk& chunk : chunks_) {
+            backend_.free_chunk(chunk);
+        }
+    }
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+    StepContext context() const {
+        return {.input = {.tokens = tokens_,
+                          .sequences = sequences_,
+                          .n_decode_rows = kDecodeRows,
+                          .output_rows = outputs_},
+                .weights = weights_,
+                .slots = slots_,
+                .kv = {&kv_, 1},
+                .rope = rope_};
+    }
+    const SlotView& slot(std::size_t i) const { return slots_[i]; }
+    /// The backend ends first and frees its memory itself.
+    void leave_memory() { chunks_.clear(); }
+
+    /// All slots, copied back after the event.
+    std::vector<float> read(Event after) {
+        backend_.order_after(Queue::kCopy, after);
+        std::vector<std::vector<float>> parts;
+        std::optional<Event> last;
+        for (const SlotView& slot : slots_) {
+            std::vector<float>& part = parts.emplace_back(kRows * slot.width);
+            auto event = backend_.copy_out(std::as_writable_bytes(std::span(part)),
+                                           reinterpret_cast<const std::byte*>(slot.data));
+            EXPECT_TRUE(event.has_value());
+            last = *event;
+        }
+        EXPECT_TRUE(backend_.wait(*last).has_value());
+        std::vector<float> all;
+        for (const auto& part : parts) {
+            all.insert(all.end(), part.begin(), part.end());
+        }
+        return all;
+    }
+
+  private:
+    static float* floats(std::byte* data) { return reinterpret_cast<float*>(data); }
+    std::byte* put(const std::vector<float>& values) {
+        auto chunk = backend_.allocate_chunk(values.size() * sizeof(float));
+        EXPECT_TRUE(chunk.has_value());
+        chunks_.push_back(*chunk);
+        auto event = backend_.copy_in(chunk->data, bytes_of(values));
+        EXPECT_TRUE(event.has_value() && backend_.wait(*event).has_value());
+        return chunk->data;
+    }
+
+    Backend& backend_;
+    std::vector<Chunk> chunks_;
+    std::vector<WeightView> weights_;
+    std::vector<SlotView> slots_;
+    float* cos_ = nullptr;
+    float* sin_ = nullptr;
+    std::vector<RopeView> rope_;
+    KvRangeView range_;
+    KvLayerView kv_;
+    std::vector<TokenId> tokens_ = std::vector<TokenId>(kRows, 0);
+    std::vector<std::int32_t> blocks_ = {1, 0};
+    std::vector<std::int32_t> other_blocks_ = {0};
+    std::vector<SequenceRows> sequences_ = {
+        {.first_row = 0, .n_rows = 1, .first_position = 40, .blocks = blocks_},
+        {.first_row = 1, .n_rows = 4, .first_position = 3, .blocks = other_blocks_}};
+    std::vector<std::int32_t> outputs_ = {4};
+};
+
+const kernels::KernelTable& scalar() {
+    return *kernels::find_kernels(Isa::kScalar);
+}
+
+std::vector<float> on_the_cpu() {
+    ThreadPool pool(1);
+    CpuBackend cpu(scalar(), pool);
+    Step step(cpu);
+    const auto ops = layer_ops();
+    const auto event = cpu.submit(ops, step.context());
+    EXPECT_TRUE(event.has_value());
+    return step.read(*event);
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(HostBackend, ComputesTheBitsOfTheCpu) {
+    const SystemClock clock;
+    const std::vector<float> expected = on_the_cpu();
+    for (const int threads : {1, 2}) {
+        HostBackend host(scalar(), clock, {.threads = threads});
+        Step step(host);
+        const auto ops = layer_ops();
+        const auto event = host.submit(ops, step.context());
+        ASSERT_TRUE(event.has_value());
+        EXPECT_TRUE(same_bits(step.read(*event), expected)) << threads << " threads";
+        EXPECT_GT(host.busy_time(*event).count(), 0);
+    }
+}
+
+TEST(HostBackend, NamesItselfAndWhatItHasKernelsFor) {
+    const SystemClock clock;
+    const HostBackend host(
+        scalar(), clock, {.memory_bytes = kMiB, .refused_types = {quant::QuantType::kQ4_1}});
+    EXPECT_EQ(host.name(), "host (cpu (scalar, 1 threads), 1MiB)");
+    EXPECT_EQ(host.device(), DeviceId::kDevice);
+    EXPECT_TRUE(host.supports(Linear{}, quant::QuantType::kQ8_0));
+    EXPECT_FALSE(host.supports(Linear{}, quant::QuantType::kQ4_1));
+    EXPECT_FALSE(host.supports(RmsNorm{}, quant::QuantType::kQ8_0));
+}
+
+TEST(HostBackend, KeepsToItsMemory) {
+    const SystemClock clock;
+    HostBackend host(scalar(), clock, {.memory_bytes = 3 * kMiB});
+    const auto first = host.allocate_chunk(2 * kMiB);
+    ASSERT_TRUE(first.has_value());
+    EXPECT_EQ(host.used_bytes(), 2 * kMiB);
+    const auto refused = host.allocate_chunk(kMiB + 1);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+    EXPECT_TRUE(host.allocate_chunk(kMiB).has_value());
+    host.free_chunk(*first);
+    EXPECT_EQ(host.used_bytes(), kMiB);
+    EXPECT_TRUE(host.allocate_chunk(2 * kMiB).has_value());
+}
+
+TEST(HostBackend, OrdersCopiesAndOpsAsToldThoughEachIsLate) {
+    // x += y over and over, y exchanged before and x read after each: any step out of order gives
+    // another sum.
+    const SystemClock clock;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        HostBackend host(
+            scalar(),
+            clock,
+            {.threads = 2, .faults = {.seed = seed, .delay_max = std::chrono::microseconds(300)}});
+        Step step(host);
+        const OpRecord add{.op = Add{.x = 0, .y = 1, .width = kWidth}};
+        constexpr std::size_t kRounds = 40;
+        const std::size_t n = kRows * kWidth;
+        std::vector<std::vector<float>> sums(kRounds, std::vector<float>(n));
+        std::vector<std::vector<float>> addends;
+        for (std::size_t round = 0; round < kRounds; ++round) {
+            addends.emplace_back(n, static_cast<float>(round + 1));
+        }
+        auto* x = reinterpret_cast<std::byte*>(step.slot(0).data);
+        auto* y = reinterpret_cast<std::byte*>(step.slot(1).data);
+        const std::vector<float> zero(n, 0.0F);
+        ASSERT_TRUE(host.copy_in(x, bytes_of(zero)).has_value());
+        std::optional<Event> last;
+        for (std::size_t round = 0; round < kRounds; ++round) {
+            const auto in = host.copy_in(y, bytes_of(addends[round]));
+            ASSERT_TRUE(in.has_value());
+            host.order_after(Queue::kCompute, *in);
+            const auto computed = host.submit({&add, 1}, step.context());
+            ASSERT_TRUE(computed.has_value());
+            host.order_after(Queue::kCopy, *computed);
+            const auto out = host.copy_out(std::as_writable_bytes(std::span(sums[round])), x);
+            ASSERT_TRUE(out.has_value());
+            last = *out;
+        }
+        ASSERT_TRUE(host.wait(*last).has_value());
+        EXPECT_TRUE(host.done(*last));
+        for (std::size_t round = 0; round < kRounds; ++round) {
+            const auto sum = static_cast<float>((round + 1) * (round + 2) / 2);
+            ASSERT_EQ(sums[round], std::vector<float>(n, sum)) << "round " << round;
+        }
+    }
+}
+
+TEST(HostBackend, LetsTheCallerGoOnWhileItWorks) {
+    const SystemClock clock;
+    const auto ops = layer_ops();
+    auto host = std::make_unique<HostBackend>(
+        scalar(), clock, HostOptions{.pace = {.read_gbps = 1e-6}});  // minutes for each
+    Step step(*host);
+    const auto first = host->submit(ops, step.context());
+    const auto second = host->submit(ops, step.context());
+    ASSERT_TRUE(first.has_value() && second.has_value());
+    EXPECT_FALSE(host->done(*first));
+    EXPECT_FALSE(host->done(*second));
+    step.leave_memory();
+    host.reset();
+}
+
+TEST(HostBackend, TakesNoLessThanTheModelledTime) {
+    const SystemClock clock;
+    const auto ops = layer_ops();
+    HostBackend host(
+        scalar(),
+        clock,
+        {.pace = {.read_gbps = 0.02, .link_gbps = 0.01, .latency = std::chrono::milliseconds(1)}});
+    Step step(host);
+    std::uint64_t bytes = 0;
+    for (const OpRecord& record : ops) {
+        bytes += op_work(record, step.context()).bytes;
+    }
+    const Nanoseconds begin = clock.now();
+    const auto event = host.submit(ops, step.context());
+    ASSERT_TRUE(event.has_value() && host.wait(*event).has_value());
+    const double expected = 1e-3 + static_cast<double>(bytes) / 0.02e9;
+    EXPECT_GT(expected, 5e-3);
+    EXPECT_GE(std::chrono::duration<double>(clock.now() - begin).count(), expected);
+    EXPECT_GE(std::chrono::duration<double>(host.busy_time(*event)).count(), expected);
+
+    std::vector<float> values(25000);
+    const auto chunk = host.allocate_chunk(100000);
+    ASSERT_TRUE(chunk.has_value());
+    const Nanoseconds copy_begin = clock.now();
+    const auto copied = host.copy_in(chunk->data, bytes_of(values));
+    ASSERT_TRUE(copied.has_value() && host.wait(*copied).has_value());
+    EXPECT_GE(std::chrono::duration<double>(clock.now() - copy_begin).count(), 11e-3);
+}
+
+TEST(OpWork, CountsWeightsKeysAndArithmetic) {
+    ThreadPool pool(1);
+    CpuBackend cpu(scalar(), pool);
+    Step step(cpu);
+    const StepContext context = step.context();
+    const auto ops = layer_ops();
+    const OpWork qkv = op_work(ops[1], context);
+    EXPECT_EQ(qkv.bytes, 3U * 64 * 64 * 4);
+    EXPECT_EQ(qkv.flops, 3U * 2 * 64 * 64 * kRows);
+    // One token sees 41 positions; four see 4 to 7, of which 7 are read.
+    const OpWork attention = op_work(ops[3], context);
+    EXPECT_EQ(attention.bytes, (41U + 7) * 2 * kHeads * kHeadDim * 4);
+    EXPECT_EQ(attention.flops, (41U + 4 + 5 + 6 + 7) * 4 * kHeads * kHeadDim);
+    // Ten choices among three experts.
+    const OpWork experts = op_work(ops[11], context);
+    EXPECT_EQ(experts.bytes, 3U * 3 * 64 * 96 * 4);
+    EXPECT_EQ(experts.flops, 3U * 2 * 64 * 96 * 10);
+    EXPECT_EQ(op_work(ops[5], context).bytes, 0U);
+    OpRecord windowed = ops[3];
+    std::get<Attention>(windowed.op).window = 5;
+    EXPECT_EQ(op_work(windowed, context).bytes, (5U + 5) * 2 * kHeads * kHeadDim * 4);
+}
+
+TEST(HostBackend, FailsTheAllocationThatIsPlannedToFail) {
+    const SystemClock clock;
+    HostBackend host(scalar(), clock, {.faults = {.failed_allocation = 2}});
+    EXPECT_TRUE(host.allocate_chunk(100).has_value());
+    const auto failed = host.allocate_chunk(100);
+    ASSERT_FALSE(failed.has_value());
+    EXPECT_EQ(failed.error().code, ErrorCode::kOutOfMemory);
+    EXPECT_TRUE(host.allocate_chunk(100).has_value());
+}
+
+TEST(HostBackend, FailsTheSubmissionThatIsPlannedToFailAndGoesOn) {
+    const SystemClock clock;
+    HostBackend host(scalar(), clock, {.faults = {.failed_submission = 1}});
+    Step step(host);
+    const auto ops = layer_ops();
+    const auto failed = host.submit(ops, step.context());
+    ASSERT_FALSE(failed.has_value());
+    EXPECT_EQ(failed.error().code, ErrorCode::kOutOfMemory);
+    const auto event = host.submit(ops, step.context());
+    ASSERT_TRUE(event.has_value());
+    EXPECT_TRUE(same_bits(step.read(*event), on_the_cpu()));
+}
+
+TEST(HostBackend, IsLostFromTheSubmissionThatIsPlanned) {
+    const SystemClock clock;
+    HostBackend host(scalar(), clock, {.faults = {.lost_at_submission = 2}});
+    Step step(host);
+    const auto ops = layer_ops();
+    const auto first = host.submit(ops, step.context());
+    ASSERT_TRUE(first.has_value());
+    const auto second = host.submit(ops, step.context());
+    ASSERT_TRUE(second.has_value());
+    std::vector<float> back(kRows * kWidth, 7.0F);
+    host.order_after(Queue::kCopy, *second);
+    const auto out = host.copy_out(std::as_writable_bytes(std::span(back)),
+                                   reinterpret_cast<const std::byte*>(step.slot(0).data));
+    EXPECT_TRUE(host.wait(*first).has_value());
+    for (const auto& event : {second, out}) {
+        // The copy may be refused already where the loss was quick.
+        const Status status = event ? host.wait(*event) : Status(tl::unexpected(event.error()));
+        ASSERT_FALSE(status.has_value());
+        EXPECT_EQ(status.error().code, ErrorCode::kDeviceLost);
+    }
+    EXPECT_EQ(back, std::vector<float>(kRows * kWidth, 7.0F));
+    EXPECT_EQ(host.submit(ops, step.context()).error().code, ErrorCode::kDeviceLost);
+    EXPECT_EQ(host.allocate_chunk(1).error().code, ErrorCode::kDeviceLost);
+}
+
+TEST(HostBackend, RefusesWorkWhenItsQueueIsFull) {
+    const SystemClock clock;
+    const std::vector<std::byte> data(64);
+    HostBackend host(scalar(), clock, {.pace = {.latency = std::chrono::seconds(60)}});
+    const auto chunk = host.allocate_chunk(64);
+    ASSERT_TRUE(chunk.has_value());
+    int n_taken = 0;
+    while (n_taken < 10000 && host.copy_in(chunk->data, data).has_value()) {
+        ++n_taken;
+    }
+    EXPECT_EQ(n_taken, 256);
+    EXPECT_EQ(host.copy_in(chunk->data, data).error().code, ErrorCode::kOverloaded);
+}
+
+TEST(HostBackend, EndsWithWorkStillQueued) {
+    const SystemClock clock;
+    const Nanoseconds begin = clock.now();
+    std::vector<float> back(kRows * kWidth);
+    const auto ops = layer_ops();
+    for (int i = 0; i < 20; ++i) {
+        const bool paced = i % 2 == 0;  // else something is really running
+        auto host = std::make_unique<HostBackend>(
+            scalar(), clock, HostOptions{.threads = 2, .pace = {.read_gbps = paced ? 1e-6 : 0.0}});
+        auto step = std::make_unique<Step>(*host);
+        for (int n = 0; n < 10; ++n) {
+            const auto event = host->submit(ops, step->context());
+            ASSERT_TRUE(event.has_value());
+            host->order_after(Queue::kCopy, *event);
+            ASSERT_TRUE(host->copy_out(std::as_writable_bytes(std::span(back)),
+                                       reinterpret_cast<const std::byte*>(step->slot(0).data))
+                            .has_value());
+        }
+        step->leave_memory();
+        host.reset();
+    }
+    EXPECT_LT(clock.now() - begin, std::chrono::seconds(60));
+}
+
+}  // namespace
+}  // namespace ballast::backend
