@@ -18,7 +18,7 @@ constexpr std::int64_t kTimeoutSecondsMax = 3600;
 constexpr std::int64_t kContextMax = 1 << 20;
 constexpr std::int64_t kBytesMax = 1 << 30;
 
-constexpr std::array<Key, 26> kKeys = {{
+constexpr std::array<Key, 27> kKeys = {{
     {.section = "model",
      .name = "path",
      .doc = "The GGUF file that `ballast serve` serves when none is named on the command line.",
@@ -140,6 +140,11 @@ constexpr std::array<Key, 26> kKeys = {{
      .field = [](Config& c) -> Field { return &c.engine.force_isa; },
      .choices = "|scalar|avx2|avx512",
      .environment_alias = "BALLAST_FORCE_ISA"},
+    {.section = "engine",
+     .name = "profile_when_idle",
+     .doc = "Measure this machine while no request runs, once, unless `ballast profile` has done "
+            "it.",
+     .field = [](Config& c) -> Field { return &c.engine.profile_when_idle; }},
 
     {.section = "queue",
      .name = "depth",

@@ -384,6 +384,15 @@ Result<std::string> find_file(const std::string& given, const Environment& envir
     return std::string();
 }
 
+std::string profile_folder(const Environment& environment) {
+    // A relative path there is to be ignored (XDG Base Directory Specification).
+    if (const std::string cache = variable(environment, "XDG_CACHE_HOME"); cache.starts_with('/')) {
+        return cache + "/ballast/profile";
+    }
+    const std::string home = variable(environment, "HOME");
+    return home.empty() ? "" : home + "/.cache/ballast/profile";
+}
+
 Result<Loaded> load(const Sources& sources) {
     Loaded loaded;
     loaded.origins.assign(keys().size(), "default");

@@ -39,6 +39,10 @@ struct Loaded {
 /// Errors: a file that was named does not exist; a place cannot be looked at.
 Result<std::string> find_file(const std::string& given, const Environment& environment);
 
+/// Where measured profiles are kept: profile in $XDG_CACHE_HOME/ballast or ~/.cache/ballast; "" if
+/// neither variable is set.
+std::string profile_folder(const Environment& environment);
+
 /// Reads everything. Errors: one sentence with the file and line, the variable or the flag.
 Result<Loaded> load(const Sources& sources);
 

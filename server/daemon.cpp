@@ -22,6 +22,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/runtime/engine.h"
+#include "engine/runtime/idle_profiler.h"
 #include "engine/runtime/loaded_model.h"
 #include "server/api/model_state.h"
 #include "server/api/routes.h"
@@ -47,6 +48,7 @@ namespace {
 /// What the loading thread makes.
 struct Loading {
     std::optional<runtime::LoadedModel> model;
+    std::unique_ptr<runtime::IdleProfiler> profiler;
     std::unique_ptr<runtime::Engine> engine;
     Status status;
 };
@@ -55,8 +57,9 @@ struct Loading {
 /// handlers borrow all that stands above it.
 class Daemon {
   public:
-    Daemon(config::Config config, Notifier notifier, Signals signals)
+    Daemon(config::Config config, std::string profiles, Notifier notifier, Signals signals)
         : config_(std::move(config)),
+          profile_folder_(std::move(profiles)),
           notifier_(std::move(notifier)),
           signals_(signals),
           registry_(clock_),
@@ -109,6 +112,7 @@ class Daemon {
     void notify(const std::string& state) const;
 
     const config::Config config_;
+    const std::string profile_folder_;
     const Notifier notifier_;
     Signals signals_;
     SystemClock clock_;
@@ -161,6 +165,11 @@ Status Daemon::load() {
     BALLAST_TRY(
         loading_.engine,
         runtime::Engine::create(*loading_.model, config_.engine, queue_, engine_metrics_, clock_));
+    if (config_.engine.profile_when_idle) {
+        loading_.profiler = std::make_unique<runtime::IdleProfiler>(
+            *loading_.model->model, profile_folder_, clock_);
+        loading_.engine->set_idle_task(*loading_.profiler);
+    }
     return {};
 }
 
@@ -305,7 +314,10 @@ Status serve_checked(const config::Loaded& loaded, const config::Environment& en
     }
     BALLAST_TRY_STATUS(cli::check_loopback(config.server.host));
     BALLAST_TRY(const Signals signals, Signals::install());
-    Daemon daemon(std::move(config), Notifier::from_environment(environment), signals);
+    Daemon daemon(std::move(config),
+                  config::profile_folder(environment),
+                  Notifier::from_environment(environment),
+                  signals);
     return daemon.run(socket);
 }
 

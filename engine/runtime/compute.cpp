@@ -28,17 +28,17 @@ Result<kernels::KvType> parse_kv_type(const std::string& name) {
                 fmt::format("kv_type is \"{}\"; possible are f16 and f32", name));
 }
 
-Result<int> thread_count(int wanted) {
-    if (wanted < 0 || wanted > kThreadsMax) {
+}  // namespace
+
+Result<int> compute_threads(const EngineOptions& options) {
+    if (options.threads < 0 || options.threads > kThreadsMax) {
         return fail(ErrorCode::kInvalidRequest,
                     fmt::format("threads is {}, but must be between 0 (one a processor) and {}",
-                                wanted,
+                                options.threads,
                                 kThreadsMax));
     }
-    return wanted == 0 ? detect_cpu_features().logical_cores : wanted;
+    return options.threads == 0 ? detect_cpu_features().logical_cores : options.threads;
 }
-
-}  // namespace
 
 Result<int> context_tokens(const model::Model& model, const EngineOptions& options) {
     const int trained = model.config().context_length;
@@ -75,7 +75,7 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
                                                 const ComputeShape& shape) {
     std::unique_ptr<Compute> compute(new Compute());
     BALLAST_TRY(const kernels::KvType kv_type, parse_kv_type(options.kv_type));
-    BALLAST_TRY(const int n_threads, thread_count(options.threads));
+    BALLAST_TRY(const int n_threads, compute_threads(options));
     BALLAST_TRY(compute->kernels_, kernels::choose_kernels(options.force_isa));
     compute->pool_ = std::make_unique<ThreadPool>(n_threads);
     compute->backend_ = std::make_unique<backend::CpuBackend>(*compute->kernels_, *compute->pool_);

@@ -34,6 +34,7 @@ class Compute {
     Executor& executor() { return *executor_; }
     cache::BlockPool& blocks() { return *blocks_; }
     const ThreadPool& pool() const { return *pool_; }
+    ThreadPool& pool() { return *pool_; }
     const kernels::KernelTable& kernels() const { return *kernels_; }
     int blocks_per_sequence() const { return blocks_per_sequence_; }
 
@@ -51,6 +52,9 @@ class Compute {
     std::unique_ptr<Executor> executor_;
     int blocks_per_sequence_ = 0;
 };
+
+/// Threads that compute under these options. kInvalidRequest if the option is out of range.
+Result<int> compute_threads(const EngineOptions& options);
 
 /// Tokens one request may use under these options: the option, else the model's own, 8192 at most.
 /// kInvalidRequest if the option exceeds what the model was trained for.

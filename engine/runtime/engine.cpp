@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -23,6 +24,9 @@ namespace {
 constexpr double kPrefillSecondsAlone = 1.0;
 constexpr double kPrefillSecondsShared = 0.25;
 constexpr Nanoseconds kIdleWait = std::chrono::milliseconds(500);
+// A conversation's next request, and the first one after the start, come within this time and are
+// not to meet a slice of the idle task.
+constexpr Nanoseconds kQuietBeforeIdleTask = std::chrono::seconds(1);
 
 double seconds(Nanoseconds duration) {
     return std::chrono::duration<double>(duration).count();
@@ -76,6 +80,9 @@ struct Engine::State {
     /// Ends a job that has not started.
     void refuse(const Job& job, const Error& error);
     void drop_cancelled();
+    /// Waits for a job, or does a slice of the idle task.
+    void pass_idle_time();
+    void run_idle_slice();
     Status step_or_error();
     Status step();
     void sample_members();
@@ -96,7 +103,10 @@ struct Engine::State {
     std::unique_ptr<Compute> compute;
     std::unique_ptr<Batch> batch;
     std::vector<std::unique_ptr<Sequence>> running;  // oldest first
-    double prefill_pace = 0.0;  // tokens a second, 0 before the first micro-batch
+    double prefill_pace = 0.0;      // tokens a second, 0 before the first micro-batch
+    IdleTask* idle_task = nullptr;  // null once it has ended
+    bool idle_slice_fresh = false;  // no job can have disturbed it
+    Nanoseconds last_busy{0};
 
     std::atomic<bool> idle{true};
     std::atomic<std::int64_t> progress_ns{0};
@@ -133,7 +143,12 @@ Engine::~Engine() {
     stop();
 }
 
+void Engine::set_idle_task(IdleTask& task) {
+    state_->idle_task = &task;
+}
+
 void Engine::start() {
+    state_->last_busy = state_->clock.now();
     state_->progress_ns.store(state_->clock.now().count());
     state_->thread.start("engine", [state = state_.get()](StopToken stop) { state->loop(stop); });
 }
@@ -179,8 +194,12 @@ void Engine::State::loop(StopToken stop) {
             if (source.closed()) {
                 break;
             }
-            source.wait(kIdleWait);
+            pass_idle_time();
             continue;
+        }
+        last_busy = clock.now();
+        if (std::exchange(idle_slice_fresh, false) && idle_task != nullptr) {
+            idle_task->drop_slice();
         }
         if (Status status = step_or_error(); !status) {
             log_error("a step failed: {}", status.error().message);
@@ -193,6 +212,30 @@ void Engine::State::loop(StopToken stop) {
     }
     report_load();
     idle.store(true);
+}
+
+void Engine::State::pass_idle_time() {
+    idle_slice_fresh = false;
+    const Nanoseconds quiet = clock.now() - last_busy;
+    if (idle_task == nullptr) {
+        source.wait(kIdleWait);
+    } else if (quiet < kQuietBeforeIdleTask) {
+        source.wait(std::min<Nanoseconds>(kIdleWait, kQuietBeforeIdleTask - quiet));
+    } else {
+        run_idle_slice();
+    }
+}
+
+void Engine::State::run_idle_slice() {
+    try {
+        if (!idle_task->run_slice(*compute)) {
+            idle_task = nullptr;
+        }
+        idle_slice_fresh = true;
+    } catch (const std::exception& error) {
+        log_warning("the engine's idle task ends: {}", error.what());
+        idle_task = nullptr;
+    }
 }
 
 void Engine::State::take_jobs() {

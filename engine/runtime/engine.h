@@ -31,6 +31,8 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
+    /// What to do while there is nothing to do; before start(). Outlives the engine.
+    void set_idle_task(IdleTask& task);
     void start();
     /// Returns when the engine thread has ended. Jobs still running get kCancelled, at the latest
     /// after one micro-batch. To drain first, close the source and wait for idle().

@@ -18,6 +18,8 @@ struct EngineOptions {
     int prefill_chunk = 512;      // most prompt tokens of one micro-batch
     std::string kv_type = "f16";  // "f16" or "f32"
     std::string force_isa = {};   // "" or a name of engine/base/cpu_features.h
+    /// Measure the machine in idle gaps, where that has not been done yet.
+    bool profile_when_idle = true;
 };
 
 }  // namespace ballast::runtime

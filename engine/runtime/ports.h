@@ -85,6 +85,20 @@ class JobSource {
     virtual bool closed() const = 0;
 };
 
+class Compute;
+
+/// Work that the engine thread does while no job is there and none has been for a second: first
+/// come the jobs, and each waits for one slice at most. Called on the engine thread.
+class IdleTask {
+  public:
+    virtual ~IdleTask() = default;
+    /// Does a piece of it, 100 ms at most, and may use the compute threads. False: it has ended,
+    /// and is not called any more.
+    virtual bool run_slice(Compute& compute) = 0;
+    /// A job came during the last slice: what it measured is not to be trusted.
+    virtual void drop_slice() = 0;
+};
+
 /// Hears what the engine does, for metrics. Called on the engine thread; must not block. What a
 /// sink is told has been counted before: whoever has read a reply finds it in the metrics.
 class EngineObserver {

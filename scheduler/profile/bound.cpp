@@ -29,9 +29,13 @@ double lower_bound_seconds(const HardwareProfile& hardware, const StepDemand& de
     if (demand.read_gb == 0.0) {
         return 0.0;
     }
-    const double device = pace(hardware.device_read_gbps, hardware.device_tflops, demand);
     const double cpu = pace(hardware.cpu_read_gbps, hardware.cpu_tflops, demand);
-    BALLAST_CHECK(device > 0.0 && cpu > 0.0 && hardware.dram_gbps > 0.0);
+    BALLAST_CHECK(cpu > 0.0 && hardware.dram_gbps > 0.0);
+    if (!hardware.has_device) {
+        return demand.read_gb / std::min(hardware.dram_gbps, cpu);
+    }
+    const double device = pace(hardware.device_read_gbps, hardware.device_tflops, demand);
+    BALLAST_CHECK(device > 0.0);
     if (hardware.unified_memory) {
         return demand.read_gb / std::min(hardware.dram_gbps, device + cpu);
     }

@@ -23,6 +23,7 @@ struct StepDemand {
 /// The most that fits into T is min(X, Bg·T) + min(Bd, Bc + Bp)·T, and (Bg + Bc)·T at most; all of
 /// it grows with T, so that T_LB is the largest of the three times at which these lines reach W.
 /// On unified memory every byte comes from the one DRAM: W / min(Bd, Bg + Bc), X without effect.
+/// Without a device the CPU reads everything: W / min(Bd, Bc).
 ///
 /// Preconditions: rates above 0 (the link's may be 0), demands not negative.
 double lower_bound_seconds(const HardwareProfile& hardware, const StepDemand& demand);

@@ -13,8 +13,11 @@ namespace ballast::scheduler {
 
 /// Reads one profile (README.md has the format). Errors: kInvalidRequest with one sentence that
 /// begins with `origin` and names the key: not JSON, an unknown, absent or ill-typed key, a number
-/// out of range, a link on unified memory or none without it.
+/// out of range, a link on unified memory or none without it, a device's figure without a device.
 Result<HardwareProfile> parse_hardware(std::string_view text, const std::string& origin);
+/// The JSON text that parse_hardware() reads back to the same profile, with a line break at its
+/// end. Texts that are not UTF-8 get replacement characters.
+std::string write_hardware(const HardwareProfile& hardware);
 
 /// The names of the shipped profiles, sorted.
 std::vector<std::string> stored_hardware_names();

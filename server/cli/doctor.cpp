@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,9 +15,11 @@
 #include "config/keys.h"
 #include "config/load.h"
 #include "engine/base/cpu_features.h"
+#include "engine/base/system_info.h"
 #include "engine/kernels/cpu/kernel_table.h"
 #include "engine/runtime/compute.h"
 #include "engine/runtime/loaded_model.h"
+#include "engine/runtime/profile_file.h"
 #include "server/cli/address.h"
 #include "server/cli/commands.h"
 #include "server/cli/read_text.h"
@@ -47,17 +48,6 @@ class Findings {
     bool found_problem_ = false;
 };
 
-/// A line of /proc/meminfo in bytes; 0 where there is none.
-std::uint64_t memory_bytes(std::string_view name) {
-    std::ifstream meminfo("/proc/meminfo");
-    for (std::string line; std::getline(meminfo, line);) {
-        if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':') {
-            return std::strtoull(line.c_str() + name.size() + 1, nullptr, 10) * 1024;
-        }
-    }
-    return 0;
-}
-
 void look_at_processor(Findings& findings, const std::string& forced) {
     const CpuFeatures features = detect_cpu_features();
     findings.fact("Processor", features.model_name.empty() ? "unknown" : features.model_name);
@@ -78,12 +68,35 @@ void look_at_processor(Findings& findings, const std::string& forced) {
 }
 
 void look_at_memory(Findings& findings) {
-    const std::uint64_t total = memory_bytes("MemTotal");
+    const MemoryInfo memory = read_memory_info();
     findings.fact("Memory",
-                  total == 0 ? "unknown"
-                             : fmt::format("{}, {} available",
-                                           format_bytes(total),
-                                           format_bytes(memory_bytes("MemAvailable"))));
+                  memory.total_bytes == 0 ? "unknown"
+                                          : fmt::format("{}, {} available",
+                                                        format_bytes(memory.total_bytes),
+                                                        format_bytes(memory.available_bytes)));
+}
+
+/// What a stored profile is worth today. None is no problem: serving measures in idle gaps.
+void look_at_profile(Findings& findings,
+                     const runtime::EngineOptions& options,
+                     const config::Environment& environment) {
+    const auto kernels = kernels::choose_kernels(options.force_isa);
+    const auto threads = runtime::compute_threads(options);
+    if (!kernels || !threads) {
+        return;
+    }
+    const std::string key = runtime::hardware_key(runtime::detect_hardware(**kernels, *threads));
+    const std::string folder = config::profile_folder(environment);
+    const runtime::StoredProfile stored = runtime::load_profile(folder, key);
+    if (!stored.profile) {
+        findings.fact("Profile", "none; " + stored.reason);
+        return;
+    }
+    findings.fact("Profile",
+                  fmt::format("CPU reads {:.1f} GB/s, measured {} ({})",
+                              stored.profile->cpu_read_gbps,
+                              stored.profile->measured_at,
+                              runtime::profile_path(folder, key)));
 }
 
 void look_at_model(Findings& findings, const config::Config& config) {
@@ -157,6 +170,7 @@ int doctor(const DoctorArgs& args, const config::Environment& environment) {
     look_at_memory(findings);
     findings.fact("GPU", "not used: this build has no GPU backend");
     if (loaded) {
+        look_at_profile(findings, loaded->config.engine, environment);
         look_at_model(findings, loaded->config);
         look_at_address(findings, loaded->config.server);
     }

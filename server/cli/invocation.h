@@ -67,12 +67,20 @@ struct BenchArgs {
     std::vector<config::Override> overrides;
 };
 
+struct ProfileArgs {
+    std::string model;  // "" for none
+    std::string out;    // a copy of the profile; "" for none
+    bool json = false;
+    std::vector<config::Override> overrides;
+};
+
 using Invocation = std::variant<PrintArgs,
                                 ServeArgs,
                                 ShowArgs,
                                 TemplateArgs,
                                 EvalArgs,
                                 BenchArgs,
+                                ProfileArgs,
                                 ConfigShowArgs,
                                 ConfigCheckArgs,
                                 DoctorArgs>;

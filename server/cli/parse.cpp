@@ -171,6 +171,17 @@ Command add_bench(CLI::App& root) {
             }};
 }
 
+Command add_profile(CLI::App& root) {
+    auto args = std::make_shared<ProfileArgs>();
+    CLI::App* app = root.add_subcommand(
+        "profile", "Measure this machine for the planner (seconds), and keep the result.");
+    app->add_option("MODEL", args->model, "A GGUF file whose weight types are measured.");
+    app->add_option("--out", args->out, "Where a copy of the profile goes.")->type_name("FILE");
+    app->add_flag("--json", args->json, "Print the profile as it is stored.");
+    add_setting_options(*app, args->overrides, {"--threads"});
+    return {app, [args]() -> Result<Invocation> { return *args; }};
+}
+
 std::vector<Command> add_config(CLI::App& root) {
     CLI::App* app = root.add_subcommand("config", "Show or check the configuration.");
     app->allow_extras();
@@ -215,6 +226,7 @@ std::vector<Command> add_commands(CLI::App& root) {
                                      add_template(root),
                                      add_eval(root),
                                      add_bench(root),
+                                     add_profile(root),
                                      add_doctor(root)};
     for (Command& command : add_config(root)) {
         commands.push_back(std::move(command));

@@ -102,5 +102,15 @@ TEST(Bound, CountsArithmeticWhereThereIsMuchForEachByte) {
     EXPECT_EQ(lower_bound_seconds(h, {}), 0.0);
 }
 
+TEST(Bound, ReadsEverythingOnTheCpuWithoutADevice) {
+    const HardwareProfile h{
+        .has_device = false, .cpu_read_gbps = 50, .dram_gbps = 40, .cpu_tflops = 0.5};
+    EXPECT_NEAR(lower_bound_seconds(h, {.read_gb = 4}), 0.1, 1e-12);
+    EXPECT_NEAR(lower_bound_seconds(h, {.read_gb = 4, .resident_gb = 4}), 0.1, 1e-12);
+    // 1 TFLOP at 0.5 TFLOPS is 2 s, more than the reading.
+    EXPECT_NEAR(lower_bound_seconds(h, {.read_gb = 4, .tflop = 1}), 2.0, 1e-12);
+    EXPECT_EQ(lower_bound_seconds(h, {}), 0.0);
+}
+
 }  // namespace
 }  // namespace ballast::scheduler

@@ -24,6 +24,22 @@ nlohmann::json good() {
             {"ram_gb", 32}};
 }
 
+/// As `ballast profile` writes it on a machine without a device.
+nlohmann::json without_device() {
+    nlohmann::json json = good();
+    for (const char* key : {"device_read_gbps",
+                            "link_gbps",
+                            "device_memory_gb",
+                            "hop_us",
+                            "device_tflops",
+                            "expert_prefill_factor",
+                            "unified_memory"}) {
+        json.erase(key);
+    }
+    json["device"] = false;
+    return json;
+}
+
 std::string error_of(const nlohmann::json& json) {
     const auto profile = parse_hardware(json.dump(), "mine.json");
     return profile ? "" : profile.error().message;
@@ -65,6 +81,110 @@ TEST(ProfileStore, HasALinkUnlessMemoryIsUnified) {
     EXPECT_EQ(error_of(unified), "mine.json: link_gbps must be absent where memory is unified.");
     unified.erase("link_gbps");
     EXPECT_EQ(error_of(unified), "");
+}
+
+TEST(ProfileStore, ReadsAMachineWithoutADevice) {
+    const auto profile = parse_hardware(without_device().dump(), "mine.json");
+    ASSERT_TRUE(profile) << profile.error().message;
+    EXPECT_FALSE(profile->has_device);
+    EXPECT_FALSE(profile->unified_memory);
+    EXPECT_EQ(profile->cpu_read_gbps, 58.5);
+    EXPECT_EQ(profile->device_read_gbps, 0.0);
+    EXPECT_EQ(profile->link_gbps, 0.0);
+    nlohmann::json with = good();
+    with["device"] = true;
+    const auto said = parse_hardware(with.dump(), "mine.json");
+    ASSERT_TRUE(said) << said.error().message;
+    EXPECT_TRUE(said->has_device);
+    with["device"] = "no";
+    EXPECT_EQ(error_of(with), "mine.json: device must be true or false.");
+}
+
+TEST(ProfileStore, RefusesADevicesFigureWithoutADevice) {
+    nlohmann::json rest = good();
+    const nlohmann::json bare = without_device();
+    for (const auto& [key, value] : bare.items()) {
+        rest.erase(key);
+    }
+    rest["link_staged_gbps"] = 5;
+    EXPECT_EQ(rest.size(), 8U);
+    for (const auto& [key, value] : rest.items()) {
+        nlohmann::json wrong = without_device();
+        wrong[key] = value;
+        EXPECT_EQ(error_of(wrong),
+                  "mine.json: " + key + " must be absent where there is no device.");
+    }
+    for (const char* key : {"cpu_read_gbps", "dram_gbps", "cpu_tflops", "ram_gb"}) {
+        nlohmann::json wrong = without_device();
+        wrong.erase(key);
+        EXPECT_EQ(error_of(wrong), std::string("mine.json: ") + key + " must be a number above 0.");
+    }
+}
+
+TEST(ProfileStore, ReadsWhatWasMeasured) {
+    nlohmann::json json = without_device();
+    json["key"] = "format 1; cpu x";
+    json["measured_at"] = "2026-01-31";
+    json["copy_gbps"] = 9.5;
+    json["ops"] = {
+        {{"op", "linear"}, {"type", "Q4_K"}, {"tokens", 1}, {"cpu_gbps", 20}, {"cpu_gflops", 70}}};
+    const auto profile = parse_hardware(json.dump(), "mine.json");
+    ASSERT_TRUE(profile) << profile.error().message;
+    EXPECT_EQ(profile->key, "format 1; cpu x");
+    EXPECT_EQ(profile->measured_at, "2026-01-31");
+    EXPECT_EQ(profile->copy_gbps, 9.5);
+    ASSERT_EQ(profile->ops.size(), 1U);
+    EXPECT_EQ(
+        profile->ops[0],
+        (OpRate{.op = "linear", .type = "Q4_K", .tokens = 1, .cpu_gbps = 20, .cpu_gflops = 70}));
+
+    const nlohmann::json good_op = json["ops"][0];
+    for (const auto& [key, value] : good_op.items()) {
+        json["ops"][0] = good_op;
+        json["ops"][0].erase(key);
+        EXPECT_EQ(error_of(json).find("mine.json: ops must be a list of objects"), 0U) << key;
+        json["ops"][0][key] = nullptr;
+        EXPECT_EQ(error_of(json).find("mine.json: ops must be a list of objects"), 0U) << key;
+        json["ops"][0][key] = -1;
+        EXPECT_EQ(error_of(json).find("mine.json: ops must be a list of objects"), 0U) << key;
+    }
+    json["ops"][0] = good_op;
+    json["ops"][0]["more"] = 1;
+    EXPECT_EQ(error_of(json).find("mine.json: ops must be a list of objects"), 0U);
+    json["ops"] = nlohmann::json::array();
+    EXPECT_EQ(error_of(json), "");
+    json["ops"] = std::vector<nlohmann::json>(1025, good_op);
+    EXPECT_EQ(error_of(json), "mine.json: ops must be a list of at most 1024.");
+}
+
+TEST(ProfileStore, WritesWhatItReads) {
+    std::vector<HardwareProfile> profiles;
+    for (const std::string& name : stored_hardware_names()) {
+        profiles.push_back(stored_hardware(name).value());
+    }
+    profiles.push_back({.name = "measured \"here\"",
+                        .description = "Größe\n\t",
+                        .source = "",
+                        .has_device = false,
+                        .cpu_read_gbps = 24.7 / 3,
+                        .dram_gbps = 24.7,
+                        .cpu_tflops = 1e-3,
+                        .ram_gb = 25.2,
+                        .cpu_read_one_thread_gbps = 20.1,
+                        .copy_gbps = 9.25,
+                        .ops = {{"linear", "Q4_K", 1, 20.25, 70.5}, {"linear", "F16", 512, 1, 2}},
+                        .key = "format 1; cpu x",
+                        .measured_at = "2026-01-31"});
+    for (const HardwareProfile& profile : profiles) {
+        const std::string text = write_hardware(profile);
+        const auto again = parse_hardware(text, "again");
+        ASSERT_TRUE(again) << again.error().message << text;
+        EXPECT_EQ(*again, profile) << text;
+    }
+    // What is no UTF-8, as a processor's name may be, still gives a file that can be read.
+    HardwareProfile odd = profiles.back();
+    odd.key = "cpu \xff";
+    EXPECT_TRUE(parse_hardware(write_hardware(odd), "odd"));
 }
 
 TEST(ProfileStore, SurvivesWhatIsNoProfile) {

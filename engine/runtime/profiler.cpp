@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT
+// A list of stages, each a probe and its samples, worked off one sample a slice.
+#include "engine/runtime/profiler.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "engine/base/check.h"
+#include "engine/base/system_info.h"
+#include "engine/base/units.h"
+
+namespace ballast::runtime {
+
+namespace {
+
+using backend::WeightView;
+using quant::QuantType;
+
+constexpr std::array<int, 4> kBatches = {1, 8, 64, 512};
+constexpr int kBatchMax = 512;
+// The first sample of a stage learns the pace and does not count.
+constexpr std::size_t kSamplesMachine = 9;
+constexpr std::size_t kSamplesOp = 7;
+// A model has few types that matter; the rest is norms and biases.
+constexpr std::size_t kFormatsMax = 6;
+// Row length of matrices that are made up, as models of 8 B parameters have it.
+constexpr std::size_t kMadeUpK = 4096;
+// Reads must come from memory: this many times what the caches hold lies between two visits.
+constexpr std::size_t kCachesBuffer = 4;
+constexpr std::size_t kCachesMin = 2;
+// Where the caches are unknown.
+constexpr std::size_t kCacheBytesAssumed = 64 * kMiB;
+constexpr std::size_t kBufferBytesMin = 512 * kMiB;
+// Of the memory that is free, so that others are not pushed out.
+constexpr std::size_t kMemoryShare = 8;
+
+/// What a stage's samples stand for.
+enum class Purpose { kRead, kReadOneThread, kCopy, kArithmetic, kOp, kNothing };
+
+struct Stage {
+    Purpose purpose = Purpose::kNothing;
+    std::string name = {};
+    QuantType type = QuantType::kF32;
+    int tokens = 0;
+    std::unique_ptr<Probe> probe = {};
+    std::vector<Sample> samples = {};  // the first does not count
+    bool skipped = false;              // too slow here
+
+    std::size_t n_wanted() const {
+        return 1 + (purpose == Purpose::kOp ? kSamplesOp : kSamplesMachine);
+    }
+};
+
+struct Spread {
+    double median = 0.0;
+    double low = 0.0;
+    double high = 0.0;
+};
+
+template <class Value>
+Spread spread_of(const Stage& stage, Value value) {
+    std::vector<double> values;
+    for (std::size_t i = 1; i < stage.samples.size(); ++i) {
+        values.push_back(std::invoke(value, stage.samples[i]));
+    }
+    if (values.empty()) {
+        return {};
+    }
+    std::sort(values.begin(), values.end());
+    const std::size_t upper = values.size() / 2;
+    const double middle =
+        values.size() % 2 == 1 ? values[upper] : (values[upper - 1] + values[upper]) / 2.0;
+    return {.median = middle, .low = values.front(), .high = values.back()};
+}
+
+std::size_t bytes_of(std::span<const WeightView> matrices) {
+    std::size_t sum = 0;
+    for (const WeightView& matrix : matrices) {
+        sum += matrix.n_slices * matrix.slice_bytes();
+    }
+    return sum;
+}
+
+/// To four digits: more would pretend that the figures repeat.
+double rounded(double value) {
+    if (value <= 0.0) {
+        return value;
+    }
+    const double scale = std::pow(10.0, 3.0 - std::floor(std::log10(value)));
+    return std::round(value * scale) / scale;
+}
+
+std::string_view type_name(QuantType type) {
+    return quant::traits(type).name;
+}
+
+}  // namespace
+
+std::vector<ProfileFormat> formats_of(const model::Model& model) {
+    std::map<QuantType, ProfileFormat> by_type;
+    std::vector<backend::UnitId> seen;
+    const auto add = [&](backend::UnitId unit) {
+        if (unit == backend::kNoUnit || std::find(seen.begin(), seen.end(), unit) != seen.end()) {
+            return;
+        }
+        seen.push_back(unit);
+        WeightView view = model.weights().views()[static_cast<std::size_t>(unit)];
+        // Experts are so many rows more.
+        view.n_rows *= std::exchange(view.n_slices, 1);
+        ProfileFormat& format = by_type[view.type];
+        format.type = view.type;
+        format.matrices.push_back(view);
+    };
+    for (const backend::OpRecord& record : model.ops().records()) {
+        if (const auto* linear = std::get_if<backend::Linear>(&record.op)) {
+            for (int i = 0; i < linear->n_matrices; ++i) {
+                add(linear->weights[static_cast<std::size_t>(i)]);
+            }
+        } else if (const auto* router = std::get_if<backend::Router>(&record.op)) {
+            add(router->weight);
+        } else if (const auto* experts = std::get_if<backend::Experts>(&record.op)) {
+            add(experts->gate);
+            add(experts->up);
+            add(experts->down);
+        }
+    }
+    std::vector<ProfileFormat> formats;
+    for (auto& [type, format] : by_type) {
+        formats.push_back(std::move(format));
+    }
+    std::stable_sort(formats.begin(), formats.end(), [](const auto& a, const auto& b) {
+        return bytes_of(a.matrices) > bytes_of(b.matrices);
+    });
+    formats.resize(std::min(formats.size(), kFormatsMax));
+    return formats;
+}
+
+std::vector<ProfileFormat> default_formats() {
+    return {{.type = QuantType::kQ4_K},
+            {.type = QuantType::kQ6_K},
+            {.type = QuantType::kQ8_0},
+            {.type = QuantType::kF16}};
+}
+
+struct Profiler::State {
+    State(ThreadPool& threads,
+          const kernels::KernelTable& kernels,
+          const Clock& time,
+          ProfilerOptions wanted)
+        : pool(threads),
+          clock(time),
+          options(std::move(wanted)),
+          memory(options.memory_bytes),
+          step(kernels, threads) {}
+
+    void add_stages();
+    void add_ops(const ProfileFormat& format);
+    std::vector<WeightView> made_up(QuantType type, std::size_t k, std::size_t rows_max);
+    std::vector<WeightView> matrices_for(const ProfileFormat& format);
+    void add(Stage stage) { stages.push_back(std::move(stage)); }
+    Status sample();
+
+    ThreadPool& pool;
+    const Clock& clock;
+    ProfilerOptions options;
+    ProbeMemory memory;
+    ProbeStep step;
+    bool reserved = false;
+    std::vector<Stage> stages;
+    std::size_t current = 0;
+    bool last_sampled = false;
+};
+
+Result<std::unique_ptr<Profiler>> Profiler::create(ThreadPool& pool,
+                                                   const kernels::KernelTable& kernels,
+                                                   const Clock& clock,
+                                                   ProfilerOptions options) {
+    if (options.cache_bytes == 0) {
+        options.cache_bytes = last_level_cache_bytes();
+    }
+    if (options.cache_bytes == 0) {
+        options.cache_bytes = kCacheBytesAssumed;
+    }
+    if (options.memory_bytes == 0) {
+        options.memory_bytes = std::max(kCachesBuffer * options.cache_bytes, kBufferBytesMin);
+        if (const std::uint64_t free = read_memory_info().available_bytes; free != 0) {
+            options.memory_bytes =
+                std::min(options.memory_bytes, static_cast<std::size_t>(free / kMemoryShare));
+        }
+    }
+    if (options.memory_bytes < kCachesMin * options.cache_bytes ||
+        options.memory_bytes < 2 * ProbeMemory::kSegmentBytes) {
+        return fail(ErrorCode::kOutOfMemory,
+                    fmt::format("too little memory is free to measure past {} MiB of cache",
+                                options.cache_bytes / kMiB));
+    }
+    return std::unique_ptr<Profiler>(
+        new Profiler(std::make_unique<State>(pool, kernels, clock, std::move(options))));
+}
+
+Profiler::Profiler(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Profiler::~Profiler() = default;
+
+/// Matrices of a type in the memory of the reads, as large as one segment holds.
+std::vector<WeightView> Profiler::State::made_up(QuantType type,
+                                                 std::size_t k,
+                                                 std::size_t rows_max) {
+    std::vector<WeightView> matrices;
+    const std::size_t row_bytes = quant::row_bytes(type, k);
+    const std::size_t n_rows = std::min(ProbeMemory::kSegmentBytes / row_bytes, rows_max);
+    if (n_rows == 0) {
+        return matrices;
+    }
+    for (std::size_t i = 0; i < memory.n_segments(); ++i) {
+        const auto bytes = std::as_bytes(memory.segment(i));
+        for (std::size_t at = 0; at + n_rows * row_bytes <= bytes.size();
+             at += n_rows * row_bytes) {
+            matrices.push_back({.type = type,
+                                .data = bytes.data() + at,
+                                .n_rows = n_rows,
+                                .k = k,
+                                .row_bytes = row_bytes});
+        }
+    }
+    return matrices;
+}
+
+/// The model's own matrices, or their likes where the model has too few to get past the caches.
+std::vector<WeightView> Profiler::State::matrices_for(const ProfileFormat& format) {
+    if (format.matrices.empty()) {
+        return made_up(format.type, kMadeUpK, ProbeStep::kRowsMax);
+    }
+    if (bytes_of(format.matrices) < kCachesMin * options.cache_bytes) {
+        const auto largest = std::max_element(
+            format.matrices.begin(), format.matrices.end(), [](const auto& a, const auto& b) {
+                return a.slice_bytes() < b.slice_bytes();
+            });
+        return made_up(format.type, largest->k, largest->n_rows);
+    }
+    std::vector<WeightView> matrices;
+    for (const WeightView& matrix : format.matrices) {
+        if (bytes_of(matrices) >= options.memory_bytes) {
+            break;
+        }
+        matrices.push_back(matrix);
+    }
+    return matrices;
+}
+
+void Profiler::State::add_ops(const ProfileFormat& format) {
+    const std::vector<WeightView> matrices = matrices_for(format);
+    if (!step.supports(format.type) || matrices.empty()) {
+        return;
+    }
+    add({.name = fmt::format("{} weights", type_name(format.type)),
+         .probe = std::make_unique<TouchProbe>(matrices, clock)});
+    for (const int tokens : kBatches) {
+        add({.purpose = Purpose::kOp,
+             .name = fmt::format("linear {}, {} tokens", type_name(format.type), tokens),
+             .type = format.type,
+             .tokens = tokens,
+             .probe = std::make_unique<LinearProbe>(step, matrices, tokens, clock)});
+    }
+}
+
+void Profiler::State::add_stages() {
+    if (options.machine) {
+        add({.purpose = Purpose::kRead,
+             .name = fmt::format("CPU reads, {} threads", pool.size()),
+             .probe = std::make_unique<ReadProbe>(memory, &pool, clock)});
+        add({.purpose = Purpose::kReadOneThread,
+             .name = "CPU reads, 1 thread",
+             .probe = std::make_unique<ReadProbe>(memory, nullptr, clock)});
+        add({.purpose = Purpose::kCopy,
+             .name = "copies, 1 thread",
+             .probe = std::make_unique<CopyProbe>(memory, clock)});
+        for (const QuantType type : {QuantType::kQ8_0, QuantType::kQ4_K}) {
+            add({.purpose = Purpose::kArithmetic,
+                 .name = fmt::format("arithmetic {}, {} tokens", type_name(type), kBatchMax),
+                 .type = type,
+                 .tokens = kBatchMax,
+                 .probe = std::make_unique<LinearProbe>(
+                     step, made_up(type, kMadeUpK, ProbeStep::kRowsMax), kBatchMax, clock)});
+        }
+    }
+    for (const ProfileFormat& format : options.formats) {
+        add_ops(format);
+    }
+}
+
+bool Profiler::done() const {
+    return state_->reserved && state_->current == state_->stages.size();
+}
+
+Status Profiler::run_slice() {
+    State& state = *state_;
+    state.last_sampled = false;
+    if (state.memory.n_taken() < state.memory.n_segments()) {
+        state.memory.grow();
+        return {};
+    }
+    if (!state.reserved) {
+        std::size_t k = kMadeUpK;
+        for (const ProfileFormat& format : state.options.formats) {
+            for (const WeightView& matrix : format.matrices) {
+                k = std::max(k, matrix.k);
+            }
+        }
+        BALLAST_TRY_STATUS(state.step.reserve(kBatchMax, k));
+        state.add_stages();
+        state.reserved = true;
+        return {};
+    }
+    return state.current < state.stages.size() ? state.sample() : Status();
+}
+
+Status Profiler::State::sample() {
+    Stage& stage = stages[current];
+    Result<Sample> sample = stage.probe->sample();
+    if (!sample && sample.error().code != ErrorCode::kUnsupported) {
+        return tl::unexpected<Error>(sample.error());
+    }
+    if (!sample) {
+        stage.skipped = true;
+    } else if (stage.purpose == Purpose::kNothing) {
+        stage.skipped = sample->bytes == 0.0;
+    } else {
+        stage.samples.push_back(*sample);
+        last_sampled = true;
+    }
+    if (stage.skipped || stage.samples.size() == stage.n_wanted()) {
+        ++current;
+    }
+    return {};
+}
+
+void Profiler::drop_slice() {
+    State& state = *state_;
+    if (!std::exchange(state.last_sampled, false)) {
+        return;
+    }
+    if (state.current == state.stages.size() || state.stages[state.current].samples.empty()) {
+        --state.current;
+    }
+    state.stages[state.current].samples.pop_back();
+}
+
+double Profiler::progress() const {
+    const State& state = *state_;
+    // Before the stages are there, a fifth of the time goes into taking memory.
+    constexpr double kMemoryPart = 0.2;
+    const double taken = static_cast<double>(state.memory.n_taken()) /
+                         static_cast<double>(state.memory.n_segments());
+    if (!state.reserved || state.stages.empty()) {
+        return state.reserved ? 1.0 : kMemoryPart * taken;
+    }
+    return kMemoryPart + (1.0 - kMemoryPart) * static_cast<double>(state.current) /
+                             static_cast<double>(state.stages.size());
+}
+
+std::string Profiler::doing() const {
+    const State& state = *state_;
+    if (!state.reserved) {
+        return "taking memory";
+    }
+    return done() ? "done" : state.stages[state.current].name;
+}
+
+std::vector<Figure> Profiler::figures() const {
+    std::vector<Figure> figures;
+    for (const Stage& stage : state_->stages) {
+        if (stage.samples.empty()) {
+            continue;
+        }
+        const bool arithmetic = stage.purpose == Purpose::kArithmetic || stage.tokens > 1;
+        const Spread spread = spread_of(stage, [&](const Sample& sample) {
+            return arithmetic ? sample.gflops() : sample.gbps();
+        });
+        figures.push_back({.name = stage.name,
+                           .unit = arithmetic ? "GFLOPS" : "GB/s",
+                           .median = spread.median,
+                           .low = spread.low,
+                           .high = spread.high});
+    }
+    return figures;
+}
+
+void Profiler::fill(scheduler::HardwareProfile& profile) const {
+    const auto gbps = [](const Stage& stage) {
+        return rounded(spread_of(stage, &Sample::gbps).median);
+    };
+    const auto gflops = [](const Stage& stage) {
+        return rounded(spread_of(stage, &Sample::gflops).median);
+    };
+    double gflops_max = 0.0;
+    bool has_arithmetic = false;
+    for (const Stage& stage : state_->stages) {
+        if (stage.samples.empty()) {
+            continue;
+        }
+        switch (stage.purpose) {
+            case Purpose::kRead:
+                profile.cpu_read_gbps = gbps(stage);
+                break;
+            case Purpose::kReadOneThread:
+                profile.cpu_read_one_thread_gbps = gbps(stage);
+                break;
+            case Purpose::kCopy:
+                profile.copy_gbps = gbps(stage);
+                break;
+            case Purpose::kArithmetic:
+                has_arithmetic = true;
+                gflops_max = std::max(gflops_max, gflops(stage));
+                break;
+            case Purpose::kOp: {
+                const scheduler::OpRate rate{.op = "linear",
+                                             .type = std::string(type_name(stage.type)),
+                                             .tokens = stage.tokens,
+                                             .cpu_gbps = gbps(stage),
+                                             .cpu_gflops = gflops(stage)};
+                std::erase_if(profile.ops, [&](const scheduler::OpRate& old) {
+                    return old.op == rate.op && old.type == rate.type && old.tokens == rate.tokens;
+                });
+                profile.ops.push_back(rate);
+                break;
+            }
+            case Purpose::kNothing:
+                break;
+        }
+    }
+    if (state_->options.machine) {
+        if (!has_arithmetic) {
+            // So slow that a prompt's batch was left out: what any op has reached.
+            for (const auto& [type, pace] : state_->step.pace) {
+                gflops_max = std::max(gflops_max, pace * 1e-9);
+            }
+        }
+        profile.cpu_tflops = rounded(gflops_max * 1e-3);
+        // Nobody else reads where there is no device.
+        profile.dram_gbps = std::max(profile.dram_gbps, profile.cpu_read_gbps);
+    }
+}
+
+}  // namespace ballast::runtime

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Measures this machine for the scheduler: what reading memory reaches, what copying does, how fast
+// the kernels are on each weight type and batch, with cold caches and where the weights lie. It
+// works in slices, so that it can be watched, stopped, or run in a server's idle gaps.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "engine/runtime/probes.h"
+#include "scheduler/profile/hardware_profile.h"
+
+namespace ballast::runtime {
+
+/// A weight type to measure.
+struct ProfileFormat {
+    quant::QuantType type = quant::QuantType::kF32;
+    /// A model's matrices of this type, the ones to measure on. Empty: made up.
+    std::vector<backend::WeightView> matrices = {};
+};
+
+/// The types of the matrices that a model multiplies with, most bytes first. Views its mapping.
+std::vector<ProfileFormat> formats_of(const model::Model& model);
+/// Types that files commonly have, where there is no model.
+std::vector<ProfileFormat> default_formats();
+
+struct ProfilerOptions {
+    bool machine = true;  // bandwidths and arithmetic; else only the formats
+    std::vector<ProfileFormat> formats = {};
+    /// Memory to read, more than four times the last-level caches; 0: by this machine.
+    std::size_t memory_bytes = 0;
+    std::size_t cache_bytes = 0;  // of the last-level caches; 0: by this machine
+};
+
+/// A figure's median over its samples, and how far they spread.
+struct Figure {
+    std::string name;
+    std::string unit;
+    double median = 0.0;
+    double low = 0.0;
+    double high = 0.0;
+};
+
+/// Lives on the thread that may run the pool, which nobody else uses during a slice. Pool, kernels,
+/// clock and the formats' weights outlive it.
+class Profiler {
+  public:
+    /// kOutOfMemory if there is not enough memory to get past the caches.
+    static Result<std::unique_ptr<Profiler>> create(ThreadPool& pool,
+                                                    const kernels::KernelTable& kernels,
+                                                    const Clock& clock,
+                                                    ProfilerOptions options);
+    ~Profiler();
+    Profiler(const Profiler&) = delete;
+    Profiler& operator=(const Profiler&) = delete;
+
+    bool done() const;
+    /// Does the next piece, below 100 ms. Throws std::bad_alloc where memory ends. Errors: those of
+    /// Backend::submit().
+    Status run_slice();
+    /// Forgets what the last slice measured, because something else ran at the same time; done()
+    /// may be false again.
+    void drop_slice();
+
+    /// From 0 to 1, and what is measured now, for people.
+    double progress() const;
+    std::string doing() const;
+
+    /// Once done: the figures for people, in the order of measurement.
+    std::vector<Figure> figures() const;
+    /// Once done: writes what was measured into the profile, and nothing else. Rates of types that
+    /// are not measured now are kept.
+    void fill(scheduler::HardwareProfile& profile) const;
+
+  private:
+    struct State;
+    explicit Profiler(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace ballast::runtime
