@@ -23,6 +23,7 @@ struct Kind {
     double memory = 0.0;
     double link_seconds = 0.0;
     double piece = 0.0;
+    double prefill = 0.0;  // weighted
     double priced = 0.0;
     std::uint8_t lead = 0;  // after the last layer
 };
@@ -117,7 +118,8 @@ class Mixer {
         // A change of owner is worth the lead it brings.
         const double lead = table_.lead(option.next[owner]) - table_.lead(owner);
         return (1.0 - prices_.link) * (option.delta[owner] + lead / 2) +
-               prices_.memory * option.memory + prices_.link * option.link_seconds;
+               prices_.memory * option.memory + prices_.link * option.link_seconds +
+               effort_.prefill_weight * option.prefill_seconds;
     }
 
     /// Which options of each class kinds are made of: all, unless their product is too much; then
@@ -247,6 +249,8 @@ class Mixer {
                         kind.memory += layer.count * option.memory;
                         kind.link_seconds += layer.count * option.link_seconds;
                         kind.piece = std::max(kind.piece, option.piece);
+                        kind.prefill +=
+                            effort_.prefill_weight * layer.count * option.prefill_seconds;
                     }
                 }
             }
@@ -254,7 +258,8 @@ class Mixer {
         }
         kind.lead = lead;
         // Alone it has to keep the link's balance by itself.
-        kind.priced = std::max(kind.seconds, kind.link_seconds) + prices_.memory * kind.memory;
+        kind.priced =
+            std::max(kind.seconds, kind.link_seconds) + prices_.memory * kind.memory + kind.prefill;
         return kind;
     }
 
@@ -312,6 +317,8 @@ class Mixer {
             const double head_memory = has_head ? head(head_option).memory : 0.0;
             const double head_link = has_head ? head(head_option).link_seconds : 0.0;
             const double head_piece = has_head ? head(head_option).piece : 0.0;
+            const double head_prefill =
+                has_head ? effort_.prefill_weight * head(head_option).prefill_seconds : 0.0;
             for (std::size_t a = 0; a < kinds_.size(); ++a) {
                 const double after_a = end_seconds(kinds_[a], head_option);
                 for (std::size_t b = 0; b < kinds_.size(); ++b) {
@@ -336,7 +343,9 @@ class Mixer {
                         of_a * more.seconds + (1.0 - of_a) * less.seconds + after_a;
                     const double link =
                         of_a * more.link_seconds + (1.0 - of_a) * less.link_seconds + head_link;
-                    add({.estimate = std::max(layers, link),
+                    const double prefill =
+                        of_a * more.prefill + (1.0 - of_a) * less.prefill + head_prefill;
+                    add({.estimate = std::max(layers, link) + prefill,
                          .a = static_cast<int>(a),
                          .b = static_cast<int>(b),
                          .n = n,

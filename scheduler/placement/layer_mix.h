@@ -21,6 +21,8 @@ struct MixEffort {
     int kinds_tried = 20000;
     int kinds = 216;  // of which pairs are made
     int plans = 32;
+    /// What a second of prefill counts beside one of decode.
+    double prefill_weight = 0.0;
 };
 
 /// Builds choices that fit into the memory and should be fast at these prices, best first by an

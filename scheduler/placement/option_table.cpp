@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -17,7 +18,8 @@ constexpr std::array<int, 24> kShares = {0,  1,  2,  3,  4,  5,  6,  8,  10, 12,
                                          24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 62, 64};
 // Routed experts on the device: each number if there are few, else this many values.
 constexpr int kSlotSteps = 64;
-constexpr int kPrefillSlotSteps = 16;
+// Those that cross the link in prefill.
+constexpr int kStreamSteps = 8;
 
 int snap(int share, int parts) {
     return static_cast<int>(std::lround(static_cast<double>(share) * parts / kShareParts));
@@ -119,25 +121,31 @@ std::vector<GroupPlacement> expert_options(const TensorGroup& group,
                                            bool prefill,
                                            bool streams) {
     std::vector<GroupPlacement> options = {{}};  // all on the CPU
-    const int steps = std::min(group.parts, prefill ? kPrefillSlotSteps : kSlotSteps);
-    const std::vector<int> slots = slot_steps(group.parts, steps, ladder.splits);
+    const std::vector<int> slots =
+        slot_steps(group.parts, std::min(group.parts, kSlotSteps), ladder.splits);
+    const int stream_steps = ladder.splits ? std::min(group.parts, kStreamSteps) : 1;
     for (const int resident : slots) {
         options.push_back({.resident = resident, .shared_on_device = true});
     }
     if (!prefill || !streams) {
         return options;
     }
-    for (const int streamed : slots) {
-        if (streamed == 0) {
-            continue;
-        }
-        options.push_back({.prefill_streamed = streamed});
-        for (const int resident : slots) {
-            if (resident + streamed <= group.parts) {
-                options.push_back(
-                    {.resident = resident, .prefill_streamed = streamed, .shared_on_device = true});
+    // Shares of what is not resident.
+    const auto add_streams = [&](GroupPlacement placed) {
+        const int rest = group.parts - placed.resident;
+        int last = 0;
+        for (int i = 1; i <= stream_steps; ++i) {
+            placed.prefill_streamed =
+                static_cast<int>(std::lround(static_cast<double>(rest) * i / stream_steps));
+            if (placed.prefill_streamed != last) {
+                last = placed.prefill_streamed;
+                options.push_back(placed);
             }
         }
+    };
+    add_streams({});
+    for (const int resident : slots) {
+        add_streams({.resident = resident, .shared_on_device = true});
     }
     return options;
 }
@@ -212,6 +220,35 @@ Option OptionTable::make(const TensorGroup& group,
             std::clamp(std::floor(steps + 1e-9), 0.0, static_cast<double>(kLeads - 1)));
     }
     return option;
+}
+
+void OptionTable::estimate_prefill(const StepModel& prefill) {
+    for (std::size_t type = 0; type < options_.size(); ++type) {
+        const TensorGroup& group = example(static_cast<int>(type));
+        int last_resident = -1;
+        bool last_shared = false;
+        double last_seconds = 0.0;
+        for (Option& option : options_[type]) {
+            GroupPlacement placed = option.placed;
+            if (placed.resident == last_resident && placed.shared_on_device == last_shared) {
+                option.prefill_seconds = last_seconds;
+                continue;
+            }
+            const int rest = group.parts - placed.resident;
+            double least = std::numeric_limits<double>::infinity();
+            for (const int streamed : {0, rest / 2, rest * 7 / 8, rest}) {
+                placed.prefill_streamed = prefill.unified() ? 0 : streamed;
+                const ShareCost cost = prefill.cost(group, placed);
+                const Outcome& outcome = cost.outcomes.front();
+                const double copies =
+                    prefill.unified() ? 0.0 : cost.streamed_bytes / prefill.link_bps();
+                least = std::min(least, std::max({outcome.device, outcome.cpu, copies}));
+            }
+            last_resident = placed.resident;
+            last_shared = placed.shared_on_device;
+            last_seconds = option.prefill_seconds = least;
+        }
+    }
 }
 
 const TensorGroup& OptionTable::example(int type) const {

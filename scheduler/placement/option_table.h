@@ -23,6 +23,9 @@ struct Option {
     double memory = 0.0;                         // bytes on the device, weights and KV
     double link_seconds = 0.0;                   // copying, and what the CPU takes from the link
     double piece = 0.0;  // bytes the group sends in one step, which size the ring
+    /// Seconds of the group's prefill with what is resident here, if hops are free and copies take
+    /// their own time: an estimate, 0 unless asked for.
+    double prefill_seconds = 0.0;
 };
 
 /// Which divisions there are.
@@ -37,6 +40,9 @@ struct Ladder {
 class OptionTable {
   public:
     OptionTable(const StepModel& model, const KvReserve& reserve, const Ladder& ladder);
+
+    /// Fills in Option::prefill_seconds.
+    void estimate_prefill(const StepModel& prefill);
 
     const StepModel& model() const { return *model_; }
     std::size_t n_groups() const { return type_of_.size(); }

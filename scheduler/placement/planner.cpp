@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "scheduler/placement/layer_mix.h"
+#include "scheduler/placement/prefill_streams.h"
 
 namespace ballast::scheduler {
 
@@ -16,7 +17,6 @@ namespace {
 constexpr double kWideSearchGap = 0.02;
 // Candidates whose prefill is looked at; the others are behind in decode already.
 constexpr std::size_t kPrefillTried = 4;
-constexpr std::array<double, 6> kPrefillShares = {1.0, 0.95, 0.9, 0.75, 0.5, 0.0};
 
 StepOptions step_options(const PlanRequest& request, bool prefill) {
     return {.shape = {.tokens = prefill ? request.prefill_tokens : 1,
@@ -37,12 +37,15 @@ class Planner {
     }
 
     PlanResult run() {
-        bound_decode();
-        bound_prefill();
+        bound();
         try_policies();
-        search({});
+        if (has_prefill()) {
+            decode_.estimate_prefill(prefill_model_);
+        }
+        const double weight = has_both() ? prefill_in_decode() : 0.0;
+        search({.prefill_weight = weight});
         if (gap() > kWideSearchGap) {
-            search({.kinds_tried = 40000, .kinds = 480, .plans = 64});
+            search({.kinds_tried = 40000, .kinds = 480, .plans = 64, .prefill_weight = weight});
         }
         result_.gap = gap();
         return std::move(result_);
@@ -59,55 +62,63 @@ class Planner {
         return objective(plan.decode_seconds, plan.prefill_seconds);
     }
     double gap() const {
-        const double bound = objective(result_.decode_bound_seconds, result_.prefill_bound_seconds);
+        const double bound = result_.mix_bound_seconds;
         return bound > 0.0 ? std::max(objective(result_.plan) / bound - 1.0, 0.0) : 0.0;
     }
+    /// What a second of prefill counts beside one of decode.
+    double prefill_in_decode() const {
+        return request_.prefill_weight / request_.prefill_tokens / request_.decode_weight;
+    }
+    bool has_both() const { return has_prefill() && request_.decode_weight > 0.0; }
 
-    void bound_decode() {
+    void bound() {
         PriceDual dual(decode_);
-        const PriceDual::Bound bound = bound_with_ring(dual, request_.memory_bytes, start_);
-        result_.decode_bound_seconds = bound.seconds;
-        result_.prices = bound.prices;
-        result_.n_chains += dual.n_chains();
-    }
-
-    void bound_prefill() {
-        if (!has_prefill()) {
-            return;
+        const PriceDual::Bound decode = bound_with_ring(dual, request_.memory_bytes, start_);
+        result_.decode_bound_seconds = decode.seconds;
+        result_.prices = decode.prices;
+        if (has_prefill()) {
+            const OptionTable table(prefill_model_, request_.reserve, request_.ladder);
+            PriceDual prefill_dual(table);
+            const PriceDual::Bound prefill =
+                bound_with_ring(prefill_dual, request_.memory_bytes, {});
+            result_.prefill_bound_seconds = prefill.seconds;
+            result_.n_chains += prefill_dual.n_chains();
+            if (has_both()) {
+                bound_both(dual, table, prefill.prices.link);
+            }
         }
-        const OptionTable table(prefill_model_, request_.reserve, request_.ladder);
-        PriceDual dual(table);
-        result_.prefill_bound_seconds = bound_with_ring(dual, request_.memory_bytes, {}).seconds;
         result_.n_chains += dual.n_chains();
+        result_.mix_bound_seconds =
+            std::max(result_.mix_bound_seconds,
+                     objective(result_.decode_bound_seconds, result_.prefill_bound_seconds));
     }
 
-    /// Adds prefill to a placement: how much of what is not resident crosses the link, the same
-    /// share of each group, and what the CPU computes meanwhile.
-    ForecastPlacement with_prefill(Placement placement, double decode_seconds) const {
-        const auto fits = [&](const Placement& tried) {
-            const DeviceBytes bytes = device_bytes(*request_.catalog, tried, request_.reserve);
-            return static_cast<double>(bytes.total()) <= request_.memory_bytes;
+    /// The two bounds by themselves may each give the memory to something else. Here each division
+    /// also pays what it does to prefill.
+    void bound_both(PriceDual& dual, const OptionTable& prefill, double link_price) {
+        const ExtraCosts extra = [&](double piece_limit) {
+            std::vector<std::vector<double>> costs =
+                prefill_floor(decode_, prefill, link_price, piece_limit);
+            for (std::vector<double>& of_type : costs) {
+                for (double& cost : of_type) {
+                    cost *= prefill_in_decode();
+                }
+            }
+            return costs;
         };
-        ForecastPlacement best = {.decode_seconds = decode_seconds,
-                                  .prefill_seconds = std::numeric_limits<double>::infinity()};
-        for (const double share : kPrefillShares) {
-            const bool streams = share > 0.0;
-            for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-                GroupPlacement& placed = placement.groups[i];
-                const TensorGroup& group = request_.catalog->groups[i];
-                const int rest = group.parts - placed.resident;
-                placed.prefill_streamed = static_cast<int>(share * rest + 0.5);
-            }
-            if (streams && !fits(placement)) {
-                continue;
-            }
-            const double seconds = prefill_model_.seconds(placement);
-            if (seconds < best.prefill_seconds) {
-                best.prefill_seconds = seconds;
-                best.placement = placement;
-            }
-        }
-        return best;
+        const PriceDual::Bound both =
+            bound_with_ring(dual, request_.memory_bytes, result_.prices, extra);
+        result_.mix_bound_seconds = both.seconds * request_.decode_weight;
+        result_.prices = both.prices;
+    }
+
+    /// Adds prefill to a placement.
+    ForecastPlacement with_prefill(Placement placement, double decode_seconds) const {
+        PrefillChoice choice = choose_prefill_streams(
+            prefill_model_, std::move(placement), request_.reserve, request_.memory_bytes);
+        return {.placement = std::move(choice.placement),
+                .decode_seconds = decode_seconds,
+                .prefill_seconds = choice.seconds};
     }
 
     void consider(const ForecastPlacement& candidate) {
@@ -145,11 +156,14 @@ class Planner {
         }
     }
 
-    /// Prefill streams what is not resident, for which there must be a ring.
-    double ring_of_prefill() const {
-        return has_prefill() && !decode_model_.unified()
-                   ? static_cast<double>(kTileBytesMax) * kRingTiles
-                   : 0.0;
+    /// Sizes of a ring that prefill may want beside decode's: streaming what is not resident is
+    /// worth the memory of a large one, of a small one, or of none.
+    std::vector<double> rings() const {
+        if (!has_prefill() || decode_model_.unified()) {
+            return {0.0};
+        }
+        const double largest = static_cast<double>(kTileBytesMax) * kRingTiles;
+        return {largest, 0.0, largest / 8};
     }
     double policy_memory(Policy policy) const {
         // All on the device needs no ring; the other policies' rings are their own business.
@@ -174,10 +188,15 @@ class Planner {
     }
 
     void search(const MixEffort& effort) {
-        const double limit = request_.memory_bytes - ring_of_prefill();
-        if (limit <= 0.0) {
-            return;
+        for (const double ring : rings()) {
+            const double limit = request_.memory_bytes - ring;
+            if (limit > 0.0) {
+                search_within(limit, effort);
+            }
         }
+    }
+
+    void search_within(double limit, const MixEffort& effort) {
         struct Timed {
             double seconds = 0.0;
             Choice choice;

@@ -47,6 +47,7 @@ struct PlanResult {
     /// slower than the best one: 0.01 is 1%. Of the mix.
     double decode_bound_seconds = 0.0;
     double prefill_bound_seconds = 0.0;
+    double mix_bound_seconds = 0.0;  // of both together, weighted like the request
     double gap = 0.0;
     Prices prices = {};  // where the next plan's search may start
     int n_chains = 0;    // how much work it was

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 namespace ballast::scheduler {
 
@@ -26,11 +27,14 @@ void PriceDual::fill_matrices(const Prices& prices, double piece_limit) {
         for (std::array<double, kLeads>& row : matrix.value) {
             row.fill(kInfinity);
         }
-        for (const Option& option : table_.options(static_cast<int>(type))) {
+        const std::span<const Option> options = table_.options(static_cast<int>(type));
+        for (std::size_t i = 0; i < options.size(); ++i) {
+            const Option& option = options[i];
             if (option.piece > piece_limit) {
                 continue;
             }
-            const double use = prices.memory * option.memory + prices.link * option.link_seconds;
+            const double use = prices.memory * option.memory + prices.link * option.link_seconds +
+                               (extra_.empty() ? 0.0 : extra_[type][i]);
             for (std::size_t before = 0; before < kLeads; ++before) {
                 double& least = matrix.value[before][option.next[before]];
                 const double value = of_time * option.delta[before] + use;
@@ -175,7 +179,45 @@ PriceDual::Bound PriceDual::solve(double memory_limit, double piece_limit, const
     return best;
 }
 
-PriceDual::Bound bound_with_ring(PriceDual& dual, double memory_limit, const Prices& start) {
+std::vector<std::vector<double>> prefill_floor(const OptionTable& decode,
+                                               const OptionTable& prefill,
+                                               double link_price,
+                                               double piece_limit) {
+    std::vector<std::vector<double>> floor(decode.n_types());
+    for (std::size_t type = 0; type < decode.n_types(); ++type) {
+        // By (resident parts, whether the always-read part is).
+        std::map<std::pair<int, bool>, double> least;
+        for (const Option& option : prefill.options(static_cast<int>(type))) {
+            if (option.piece > piece_limit) {
+                continue;
+            }
+            double seconds = kInfinity;
+            for (std::size_t before = 0; before < kLeads; ++before) {
+                // A lead is worth half of itself to the side that has it.
+                const double lead =
+                    prefill.lead(option.next[before]) - prefill.lead(static_cast<int>(before));
+                seconds = std::min(seconds, option.delta[before] + lead / 2.0);
+            }
+            const double cost = (1.0 - link_price) * seconds + link_price * option.link_seconds;
+            double& known =
+                least
+                    .try_emplace({option.placed.resident, option.placed.shared_on_device},
+                                 kInfinity)
+                    .first->second;
+            known = std::min(known, cost);
+        }
+        for (const Option& option : decode.options(static_cast<int>(type))) {
+            const auto found = least.find({option.placed.resident, option.placed.shared_on_device});
+            floor[type].push_back(found == least.end() ? 0.0 : found->second);
+        }
+    }
+    return floor;
+}
+
+PriceDual::Bound bound_with_ring(PriceDual& dual,
+                                 double memory_limit,
+                                 const Prices& start,
+                                 const ExtraCosts& extra) {
     constexpr double kTile = static_cast<double>(kTileBytesMax);
     // A case: pieces of more than `above` and at most `limit` bytes. The ring of the smallest piece
     // of a case is a lower bound of the memory its plans need.
@@ -194,6 +236,9 @@ PriceDual::Bound bound_with_ring(PriceDual& dual, double memory_limit, const Pri
         const double limit = memory_limit - kRingTiles * std::min(ring.above, kTile);
         if (limit < 0.0 && ring.limit > 0.0) {
             continue;
+        }
+        if (extra) {
+            dual.set_extra(extra(ring.limit));
         }
         // Any prices give a bound. Where those of the best case so far show that this one is worse,
         // it need not be solved.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "scheduler/placement/option_table.h"
@@ -40,6 +41,9 @@ class PriceDual {
     /// The cheapest chain at these prices. Options that send more than the limit are left out.
     ChainSums cheapest(const Prices& prices, double piece_limit);
 
+    /// Adds a cost in seconds to each option, by type and index; empty for none.
+    void set_extra(std::vector<std::vector<double>> extra) { extra_ = std::move(extra); }
+
     /// How many chains were run since construction.
     int n_chains() const { return n_chains_; }
 
@@ -61,11 +65,27 @@ class PriceDual {
     const OptionTable& table_;
     std::vector<Matrix> matrices_;                     // by type
     std::vector<std::array<double, kLeads>> reached_;  // value of each lead before each group
+    std::vector<std::vector<double>> extra_;
     int n_chains_ = 0;
 };
 
+/// What each option of a decode table adds to prefill at least, in seconds: the least over the
+/// prefill options with the same parts resident, at this price of the link in prefill. Sums of it
+/// never exceed a prefill step that keeps the link's balance, because leads are counted by their
+/// reduced costs. `prefill` has the same types.
+std::vector<std::vector<double>> prefill_floor(const OptionTable& decode,
+                                               const OptionTable& prefill,
+                                               double link_price,
+                                               double piece_limit);
+
+/// Costs to add to the options in the case of pieces of at most this size.
+using ExtraCosts = std::function<std::vector<std::vector<double>>(double piece_limit)>;
+
 /// The least over the sizes that the ring may have: a plan whose largest piece is p pays a ring of
 /// 4 · min(p, 32 MiB) bytes. Also the prices of the case that gave it.
-PriceDual::Bound bound_with_ring(PriceDual& dual, double memory_limit, const Prices& start);
+PriceDual::Bound bound_with_ring(PriceDual& dual,
+                                 double memory_limit,
+                                 const Prices& start,
+                                 const ExtraCosts& extra = {});
 
 }  // namespace ballast::scheduler

@@ -88,7 +88,11 @@ ShareCost StepModel::dense_cost(const TensorGroup& group, const GroupPlacement& 
     if (streamed > 0 && !unified_) {
         cost.streamed_bytes =
             static_cast<double>(group.weight_bytes) * fraction(streamed, group.parts);
-        cost.streamed_seconds = outcome.device * fraction(streamed, on_device);
+        const double rows = group.kind == GroupKind::kHead ? 1.0 : options_.shape.tokens;
+        const Work weights = {.bytes = static_cast<double>(group.weight_bytes),
+                              .flops = 2.0 * static_cast<double>(group.weights) * rows};
+        cost.streamed_seconds = costs_.seconds(
+            Side::kDevice, group.kind, scaled(weights, fraction(streamed, group.parts)));
     }
     return cost;
 }
@@ -174,7 +178,11 @@ ShareCost StepModel::prefill_experts_cost(const TensorGroup& group,
     if (streamed > 0 && !unified_) {
         cost.streamed_bytes = routed.bytes * fraction(streamed, group.parts) +
                               (placed.shared_on_device ? 0.0 : always.bytes);
-        cost.streamed_seconds = outcome.device * fraction(streamed, on_device);
+        const double share = fraction(streamed, group.parts);
+        cost.streamed_seconds = costs_.seconds(
+            Side::kDevice,
+            group.kind,
+            {.bytes = routed.bytes * share, .flops = routed.flops * share / expert_factor_});
     }
     return cost;
 }

@@ -81,7 +81,9 @@ class ObjectReader {
         }
         return value;
     }
-    /// The first fault of this object, an unknown key among them; "" if there is none.
+    /// The first fault of what was read so far; "" if there is none.
+    const std::string& fault_so_far() const { return fault_; }
+    /// The same when all has been read, an unknown key among them.
     std::string first_fault() {
         for (const auto& [key, value] : json_.items()) {
             if (!known_.contains(key)) {
@@ -281,12 +283,14 @@ Result<ModelShape> parse_model(std::string_view text, const std::string& origin)
     if (shape.layers > kLayersMax) {
         return fault(fmt::format("layers must be at most {}", kLayersMax));
     }
-    const std::string in_part = read_parts(reader, shape);
+    if (!reader.fault_so_far().empty()) {
+        return fault(reader.fault_so_far());
+    }
+    if (const std::string in_part = read_parts(reader, shape); !in_part.empty()) {
+        return fault(in_part);
+    }
     if (const std::string first = reader.first_fault(); !first.empty()) {
         return fault(first);
-    }
-    if (!in_part.empty()) {
-        return fault(in_part);
     }
     if (const std::string between = check_layers(shape); !between.empty()) {
         return fault(between);

@@ -24,6 +24,13 @@ nlohmann::json good() {
             {"ffn", {{"length", 1024}}}};
 }
 
+/// good(), with one value changed.
+nlohmann::json changed(const char* pointer, const nlohmann::json& value) {
+    nlohmann::json json = good();
+    json[nlohmann::json::json_pointer(pointer)] = value;
+    return json;
+}
+
 std::string error_of(const nlohmann::json& json) {
     const auto shape = parse_model(json.dump(), "mine.json");
     return shape ? "" : shape.error().message;
@@ -108,9 +115,7 @@ TEST(ShapeCatalog, KnowsOtherQuantisations) {
 TEST(ModelStore, RefusesWhatItDoesNotUnderstandNamingTheKey) {
     EXPECT_EQ(error_of(good()), "");
     const auto with = [](const char* pointer, const nlohmann::json& value) {
-        nlohmann::json json = good();
-        json[nlohmann::json::json_pointer(pointer)] = value;
-        return error_of(json);
+        return error_of(changed(pointer, value));
     };
     EXPECT_EQ(with("/layerz", 3), "mine.json: layerz is not known.");
     EXPECT_EQ(with("/attention/colour", 3), "mine.json: attention.colour is not known.");

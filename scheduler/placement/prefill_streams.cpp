@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// Coordinate descent over four shares.
+#include "scheduler/placement/prefill_streams.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace ballast::scheduler {
+
+namespace {
+
+constexpr std::size_t kKinds = 4;
+constexpr std::array<double, 8> kShares = {1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.25, 0.0};
+constexpr int kRounds = 3;
+
+class PrefillSearch {
+  public:
+    PrefillSearch(const StepModel& model,
+                  Placement placement,
+                  const KvReserve& reserve,
+                  double memory_limit)
+        : model_(model), placement_(std::move(placement)), reserve_(reserve) {
+        for (std::size_t i = 0; i < placement_.groups.size(); ++i) {
+            placement_.groups[i].prefill_streamed = 0;
+        }
+        const DeviceBytes bytes = device_bytes(model.catalog(), placement_, reserve);
+        const double rest = memory_limit - static_cast<double>(bytes.weights + bytes.kv);
+        // Unified memory maps what the device computes; elsewhere a ring of this size is left.
+        room_ = std::max(rest, 0.0);
+        find_types();
+    }
+
+    PrefillChoice run() {
+        Shares best = {1.0, 1.0, 1.0, 1.0};
+        double best_estimate = estimate(best);
+        for (int round = 0; round < kRounds; ++round) {
+            const double before = best_estimate;
+            for (std::size_t kind = 0; kind < kKinds; ++kind) {
+                if (!present_[kind]) {
+                    continue;
+                }
+                for (const double share : kShares) {
+                    Shares tried = best;
+                    tried[kind] = share;
+                    const double seconds = estimate(tried);
+                    if (seconds < best_estimate) {
+                        best_estimate = seconds;
+                        best = tried;
+                    }
+                }
+            }
+            if (best_estimate >= before) {
+                break;
+            }
+        }
+        PrefillChoice choice = {.seconds = std::numeric_limits<double>::infinity()};
+        for (const Shares& shares : {best, Shares{1.0, 1.0, 1.0, 1.0}, Shares{}}) {
+            Placement placement = placement_;
+            for (std::size_t i = 0; i < placement.groups.size(); ++i) {
+                placement.groups[i].prefill_streamed = streamed(i, shares);
+            }
+            const double seconds = fits(placement) ? model_.seconds(placement)
+                                                   : std::numeric_limits<double>::infinity();
+            if (seconds < choice.seconds) {
+                choice = {.placement = std::move(placement), .seconds = seconds};
+            }
+        }
+        return choice;
+    }
+
+  private:
+    using Shares = std::array<double, kKinds>;
+
+    /// Groups of equal size and division, which have equal costs.
+    void find_types() {
+        const std::vector<TensorGroup>& groups = model_.catalog().groups;
+        for (std::size_t i = 0; i < groups.size(); ++i) {
+            const TensorGroup& group = groups[i];
+            present_[static_cast<std::size_t>(group.kind)] = true;
+            const GroupPlacement& placed = placement_.groups[i];
+            std::size_t type = 0;
+            while (type < examples_.size() && !same(examples_[type], i)) {
+                ++type;
+            }
+            if (type == examples_.size()) {
+                examples_.push_back(i);
+                most_.push_back(most_streamed(group, placed));
+            }
+            type_of_.push_back(type);
+        }
+        costs_.resize(examples_.size());
+    }
+
+    bool same(std::size_t a, std::size_t b) const {
+        const TensorGroup& x = model_.catalog().groups[a];
+        const TensorGroup& y = model_.catalog().groups[b];
+        return placement_.groups[a] == placement_.groups[b] && x.kind == y.kind &&
+               x.parts == y.parts && x.weight_bytes == y.weight_bytes &&
+               x.kv_bytes_per_token == y.kv_bytes_per_token && x.window == y.window &&
+               x.state_bytes == y.state_bytes && x.expert_bytes == y.expert_bytes;
+    }
+
+    /// Parts beyond the resident ones that may cross: all, or what fits into a small ring.
+    int most_streamed(const TensorGroup& group, const GroupPlacement& placed) const {
+        const int rest = group.parts - placed.resident;
+        if (reserve_.unified_memory || room_ >= static_cast<double>(kTileBytesMax) * kRingTiles) {
+            return rest;
+        }
+        GroupPlacement one = placed;
+        one.prefill_streamed = 1;
+        one.streamed = 0;
+        const double bytes = static_cast<double>(group_bytes(group, one, reserve_).piece);
+        if (group.kind == GroupKind::kExperts && !placed.shared_on_device) {
+            return 0;
+        }
+        return std::min(rest, static_cast<int>(room_ / kRingTiles / std::max(bytes, 1.0)));
+    }
+
+    int streamed(std::size_t group, const Shares& shares) const {
+        const TensorGroup& of = model_.catalog().groups[group];
+        const int rest = of.parts - placement_.groups[group].resident;
+        const double share = shares[static_cast<std::size_t>(of.kind)];
+        return std::min(static_cast<int>(std::lround(share * rest)), most_[type_of_[group]]);
+    }
+
+    bool fits(const Placement& placement) const {
+        const DeviceBytes bytes = device_bytes(model_.catalog(), placement, reserve_);
+        const DeviceBytes fixed = device_bytes(model_.catalog(), placement_, reserve_);
+        return static_cast<double>(bytes.total()) <=
+               static_cast<double>(fixed.weights + fixed.kv) + room_;
+    }
+
+    const ShareCost& cost(std::size_t type, int parts) {
+        std::map<int, ShareCost>& known = costs_[type];
+        const auto found = known.find(parts);
+        if (found != known.end()) {
+            return found->second;
+        }
+        GroupPlacement placed = placement_.groups[examples_[type]];
+        placed.prefill_streamed = parts;
+        return known.emplace(parts, model_.cost(model_.catalog().groups[examples_[type]], placed))
+            .first->second;
+    }
+
+    /// The chain and the link's balance, whichever is longer; infinite where memory does not allow
+    /// it.
+    double estimate(const Shares& shares) {
+        std::vector<const ShareCost*> of_type(examples_.size());
+        for (std::size_t type = 0; type < examples_.size(); ++type) {
+            of_type[type] = &cost(type, streamed(examples_[type], shares));
+        }
+        ChainState state = {.device = model_.hop_seconds(), .cpu = 0.0};
+        double link = 0.0;
+        for (const std::size_t type : type_of_) {
+            const ShareCost& share = *of_type[type];
+            state = model_.advance(share, state);
+            if (share.streamed_bytes > 0.0 || share.cpu_seconds > 0.0) {
+                link += model_.unified() ? 0.0 : link_seconds(share);
+            }
+        }
+        if (reserve_.unified_memory) {
+            Placement placement = placement_;
+            for (std::size_t i = 0; i < placement.groups.size(); ++i) {
+                placement.groups[i].prefill_streamed = streamed(i, shares);
+            }
+            if (!fits(placement)) {
+                return std::numeric_limits<double>::infinity();
+            }
+        }
+        return std::max(state.cpu, link);
+    }
+
+    double link_seconds(const ShareCost& share) const {
+        return share.streamed_bytes / model_.link_bps() +
+               (1.0 - share.lane_bps / model_.link_bps()) * share.cpu_seconds;
+    }
+
+    const StepModel& model_;
+    Placement placement_;
+    KvReserve reserve_;
+    double room_ = 0.0;
+    std::array<bool, kKinds> present_ = {};
+    std::vector<std::size_t> type_of_;   // by group
+    std::vector<std::size_t> examples_;  // group of each type
+    std::vector<int> most_;              // by type
+    std::vector<std::map<int, ShareCost>> costs_;
+};
+
+}  // namespace
+
+PrefillChoice choose_prefill_streams(const StepModel& prefill,
+                                     Placement placement,
+                                     const KvReserve& reserve,
+                                     double memory_limit) {
+    return PrefillSearch(prefill, std::move(placement), reserve, memory_limit).run();
+}
+
+}  // namespace ballast::scheduler
