@@ -40,21 +40,23 @@ bool IdleProfiler::begin(Compute& compute) {
         log_debug("not profiling this machine: {}", stored.reason);
         return false;
     }
-    ProfilerOptions options{.machine = !stored.profile, .formats = formats_of(model_)};
+    options_.machine = !stored.profile;
+    options_.formats = formats_of(model_);
+    options_.attention = attention_of(model_);
     profile_ = stored.profile.value_or(empty_profile(facts, clock_.unix_seconds()));
     // What an earlier model has had measured does not change with this one.
-    std::erase_if(options.formats, [&](const ProfileFormat& format) {
+    std::erase_if(options_.formats, [&](const ProfileFormat& format) {
         return std::any_of(profile_.ops.begin(), profile_.ops.end(), [&](const auto& rate) {
-            return rate.type == quant::traits(format.type).name;
+            return rate.op == "linear" && rate.type == quant::traits(format.type).name;
         });
     });
-    if (stored.profile && options.formats.empty()) {
+    if (stored.profile && options_.formats.empty()) {
         return false;
     }
     log_info(
         "profiling this machine while nobody asks: {}",
         stored.profile ? "the model has weight types that were not measured yet" : stored.reason);
-    auto profiler = Profiler::create(compute.pool(), compute.kernels(), clock_, std::move(options));
+    auto profiler = Profiler::create(compute.pool(), compute.kernels(), clock_, options_);
     if (!profiler) {
         return end(profiler.error());
     }

@@ -18,9 +18,12 @@ namespace ballast::runtime {
 /// is a line in the log and the end of measuring.
 class IdleProfiler final : public IdleTask {
   public:
-    /// folder: where profiles are kept.
-    IdleProfiler(const model::Model& model, std::string folder, const Clock& clock)
-        : model_(model), folder_(std::move(folder)), clock_(clock) {}
+    /// folder: where profiles are kept. Of the options the sizes count.
+    IdleProfiler(const model::Model& model,
+                 std::string folder,
+                 const Clock& clock,
+                 ProfilerOptions options = {})
+        : model_(model), folder_(std::move(folder)), clock_(clock), options_(std::move(options)) {}
 
     bool run_slice(Compute& compute) override;
     void drop_slice() override;
@@ -34,6 +37,7 @@ class IdleProfiler final : public IdleTask {
     const model::Model& model_;
     const std::string folder_;
     const Clock& clock_;
+    ProfilerOptions options_;
     scheduler::HardwareProfile profile_;
     std::unique_ptr<Profiler> profiler_;
 };

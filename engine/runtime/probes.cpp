@@ -171,16 +171,16 @@ Result<Sample> TouchProbe::sample() {
 ProbeStep::ProbeStep(const kernels::KernelTable& kernels, ThreadPool& pool)
     : pool_(pool), backend_(kernels, pool) {}
 
-Status ProbeStep::reserve(int rows, std::size_t k) {
-    const auto n = static_cast<std::size_t>(rows);
-    in_ = AlignedBuffer<float>(n * k);
+Status ProbeStep::reserve(const backend::StepLimits& limits) {
+    const auto n = static_cast<std::size_t>(limits.rows);
+    in_ = AlignedBuffer<float>(n * limits.k);
     out_ = AlignedBuffer<float>(n * kRowsMax);
     tokens_.assign(n, 0);
     Rng rng(1);
     for (float& value : in_.span()) {
         value = static_cast<float>(rng.next() >> 40U) * 0x1.0p-24F - 0.5F;
     }
-    return backend_.reserve({.rows = rows, .k = k});
+    return backend_.reserve(limits);
 }
 
 Status ProbeStep::multiply(const backend::WeightView& weight, int tokens) {
@@ -198,6 +198,32 @@ Status ProbeStep::multiply(const backend::WeightView& weight, int tokens) {
                   .n_decode_rows = tokens <= kDecodeTokensMax ? tokens : 0},
         .weights = {&weight, 1},
         .slots = slots};
+    BALLAST_TRY(const backend::Event event, backend_.submit({&record, 1}, context));
+    return backend_.wait(event);
+}
+
+Status ProbeStep::attend(const backend::Attention& op,
+                         const backend::KvLayerView& layer,
+                         std::span<const std::int32_t> blocks,
+                         int first,
+                         int tokens) {
+    const auto n = static_cast<std::size_t>(tokens);
+    const auto width = static_cast<std::size_t>(op.n_heads) * static_cast<std::size_t>(op.head_dim);
+    const std::size_t kv_width =
+        static_cast<std::size_t>(op.n_kv_heads) * static_cast<std::size_t>(op.head_dim);
+    BALLAST_CHECK(width <= kRowsMax && n * width <= in_.size() && n <= tokens_.size());
+    const std::array<backend::SlotView, 3> slots = {{{in_.data(), width},  //
+                                                     {in_.data(), kv_width},
+                                                     {out_.data(), width}}};
+    const backend::OpRecord record{.op = op};
+    const backend::SequenceRows rows{
+        .first_row = 0, .n_rows = tokens, .first_position = first, .blocks = blocks};
+    const backend::StepContext context{
+        .input = {.tokens = std::span<const TokenId>(tokens_).first(n),
+                  .sequences = {&rows, 1},
+                  .n_decode_rows = tokens <= kDecodeTokensMax ? tokens : 0},
+        .slots = slots,
+        .kv = {&layer, 1}};
     BALLAST_TRY(const backend::Event event, backend_.submit({&record, 1}, context));
     return backend_.wait(event);
 }

@@ -114,10 +114,16 @@ class TouchProbe final : public Probe {
 class ProbeStep {
   public:
     ProbeStep(const kernels::KernelTable& kernels, ThreadPool& pool);
-    /// Rows of at most k elements each. Once, before the first probe samples.
-    Status reserve(int rows, std::size_t k);
+    /// Once, before the first probe samples. Of the limits rows, k, heads and blocks count.
+    Status reserve(const backend::StepLimits& limits);
     /// out = weight · activations for `tokens` rows, of the decode class up to kDecodeTokensMax.
     Status multiply(const backend::WeightView& weight, int tokens);
+    /// Attention of rows at positions first, first + 1, … of one sequence with these blocks.
+    Status attend(const backend::Attention& op,
+                  const backend::KvLayerView& layer,
+                  std::span<const std::int32_t> blocks,
+                  int first,
+                  int tokens);
     bool supports(quant::QuantType type) const;
     int threads() const { return pool_.size(); }
 

@@ -2,6 +2,8 @@
 // A list of stages, each a probe and its samples, worked off one sample a slice.
 #include "engine/runtime/profiler.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,13 +27,12 @@ using quant::QuantType;
 
 constexpr std::array<int, 4> kBatches = {1, 8, 64, 512};
 constexpr int kBatchMax = 512;
+constexpr std::array<int, 2> kAttentionBatches = {1, 64};
 // The first sample of a stage learns the pace and does not count.
 constexpr std::size_t kSamplesMachine = 9;
 constexpr std::size_t kSamplesOp = 7;
 // A model has few types that matter; the rest is norms and biases.
 constexpr std::size_t kFormatsMax = 6;
-// Row length of matrices that are made up, as models of 8 B parameters have it.
-constexpr std::size_t kMadeUpK = 4096;
 // Reads must come from memory: this many times what the caches hold lies between two visits.
 constexpr std::size_t kCachesBuffer = 4;
 constexpr std::size_t kCachesMin = 2;
@@ -47,16 +48,25 @@ enum class Purpose { kRead, kReadOneThread, kCopy, kArithmetic, kOp, kNothing };
 struct Stage {
     Purpose purpose = Purpose::kNothing;
     std::string name = {};
+    const char* op = "";
     QuantType type = QuantType::kF32;
     int tokens = 0;
     std::unique_ptr<Probe> probe = {};
     std::vector<Sample> samples = {};  // the first does not count
+    std::size_t n_disturbed = 0;       // samples that were taken again
     bool skipped = false;              // too slow here
 
     std::size_t n_wanted() const {
         return 1 + (purpose == Purpose::kOp ? kSamplesOp : kSamplesMachine);
     }
 };
+
+/// How often a thread of this process had to make room for another program's.
+std::int64_t preemptions() {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nivcsw;
+}
 
 struct Spread {
     double median = 0.0;
@@ -95,6 +105,18 @@ double rounded(double value) {
     }
     const double scale = std::pow(10.0, 3.0 - std::floor(std::log10(value)));
     return std::round(value * scale) / scale;
+}
+
+/// Puts the rate in the place of an older one of the same op, type and batch, or at the end.
+void replace(std::vector<scheduler::OpRate>& ops, scheduler::OpRate rate) {
+    const auto old = std::find_if(ops.begin(), ops.end(), [&](const scheduler::OpRate& other) {
+        return other.op == rate.op && other.type == rate.type && other.tokens == rate.tokens;
+    });
+    if (old == ops.end()) {
+        ops.push_back(std::move(rate));
+    } else {
+        *old = std::move(rate);
+    }
 }
 
 std::string_view type_name(QuantType type) {
@@ -142,6 +164,12 @@ std::vector<ProfileFormat> formats_of(const model::Model& model) {
     return formats;
 }
 
+AttentionShape attention_of(const model::Model& model) {
+    return {.n_heads = model.config().n_heads,
+            .n_kv_heads = model.config().n_kv_heads,
+            .head_dim = model.config().head_dim};
+}
+
 std::vector<ProfileFormat> default_formats() {
     return {{.type = QuantType::kQ4_K},
             {.type = QuantType::kQ6_K},
@@ -162,6 +190,8 @@ struct Profiler::State {
 
     void add_stages();
     void add_ops(const ProfileFormat& format);
+    void add_attention();
+    backend::StepLimits limits() const;
     std::vector<WeightView> made_up(QuantType type, std::size_t k, std::size_t rows_max);
     std::vector<WeightView> matrices_for(const ProfileFormat& format);
     void add(Stage stage) { stages.push_back(std::move(stage)); }
@@ -201,8 +231,8 @@ Result<std::unique_ptr<Profiler>> Profiler::create(ThreadPool& pool,
                     fmt::format("too little memory is free to measure past {} MiB of cache",
                                 options.cache_bytes / kMiB));
     }
-    return std::unique_ptr<Profiler>(
-        new Profiler(std::make_unique<State>(pool, kernels, clock, std::move(options))));
+    auto state = std::make_unique<State>(pool, kernels, clock, std::move(options));
+    return std::unique_ptr<Profiler>(new Profiler(std::move(state)));
 }
 
 Profiler::Profiler(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -235,7 +265,7 @@ std::vector<WeightView> Profiler::State::made_up(QuantType type,
 /// The model's own matrices, or their likes where the model has too few to get past the caches.
 std::vector<WeightView> Profiler::State::matrices_for(const ProfileFormat& format) {
     if (format.matrices.empty()) {
-        return made_up(format.type, kMadeUpK, ProbeStep::kRowsMax);
+        return made_up(format.type, options.row_length, ProbeStep::kRowsMax);
     }
     if (bytes_of(format.matrices) < kCachesMin * options.cache_bytes) {
         const auto largest = std::max_element(
@@ -264,9 +294,22 @@ void Profiler::State::add_ops(const ProfileFormat& format) {
     for (const int tokens : kBatches) {
         add({.purpose = Purpose::kOp,
              .name = fmt::format("linear {}, {} tokens", type_name(format.type), tokens),
+             .op = "linear",
              .type = format.type,
              .tokens = tokens,
              .probe = std::make_unique<LinearProbe>(step, matrices, tokens, clock)});
+    }
+}
+
+void Profiler::State::add_attention() {
+    for (const int tokens : kAttentionBatches) {
+        add({.purpose = Purpose::kOp,
+             .name = fmt::format("attention F16, {} tokens", tokens),
+             .op = "attention",
+             .type = QuantType::kF16,
+             .tokens = tokens,
+             .probe =
+                 std::make_unique<AttentionProbe>(step, memory, options.attention, tokens, clock)});
     }
 }
 
@@ -287,12 +330,31 @@ void Profiler::State::add_stages() {
                  .type = type,
                  .tokens = kBatchMax,
                  .probe = std::make_unique<LinearProbe>(
-                     step, made_up(type, kMadeUpK, ProbeStep::kRowsMax), kBatchMax, clock)});
+                     step,
+                     made_up(type, options.row_length, ProbeStep::kRowsMax),
+                     kBatchMax,
+                     clock)});
         }
     }
     for (const ProfileFormat& format : options.formats) {
         add_ops(format);
     }
+    if (options.machine && AttentionProbe::fits(options.attention)) {
+        add_attention();
+    }
+}
+
+backend::StepLimits Profiler::State::limits() const {
+    const AttentionShape& shape = options.attention;
+    std::size_t k = std::max(
+        options.row_length,
+        static_cast<std::size_t>(shape.n_heads) * static_cast<std::size_t>(shape.head_dim));
+    for (const ProfileFormat& format : options.formats) {
+        for (const WeightView& matrix : format.matrices) {
+            k = std::max(k, matrix.k);
+        }
+    }
+    return {.rows = kBatchMax, .heads = shape.n_heads, .blocks = AttentionProbe::kBlocks, .k = k};
 }
 
 bool Profiler::done() const {
@@ -307,13 +369,7 @@ Status Profiler::run_slice() {
         return {};
     }
     if (!state.reserved) {
-        std::size_t k = kMadeUpK;
-        for (const ProfileFormat& format : state.options.formats) {
-            for (const WeightView& matrix : format.matrices) {
-                k = std::max(k, matrix.k);
-            }
-        }
-        BALLAST_TRY_STATUS(state.step.reserve(kBatchMax, k));
+        BALLAST_TRY_STATUS(state.step.reserve(state.limits()));
         state.add_stages();
         state.reserved = true;
         return {};
@@ -323,7 +379,10 @@ Status Profiler::run_slice() {
 
 Status Profiler::State::sample() {
     Stage& stage = stages[current];
+    const std::int64_t before = preemptions();
     Result<Sample> sample = stage.probe->sample();
+    // Once more for each at most: where others never rest, their share is part of what there is.
+    const bool again = preemptions() != before && stage.n_disturbed < stage.n_wanted();
     if (!sample && sample.error().code != ErrorCode::kUnsupported) {
         return tl::unexpected<Error>(sample.error());
     }
@@ -331,6 +390,8 @@ Status Profiler::State::sample() {
         stage.skipped = true;
     } else if (stage.purpose == Purpose::kNothing) {
         stage.skipped = sample->bytes == 0.0;
+    } else if (again) {
+        ++stage.n_disturbed;
     } else {
         stage.samples.push_back(*sample);
         last_sampled = true;
@@ -358,8 +419,8 @@ double Profiler::progress() const {
     constexpr double kMemoryPart = 0.2;
     const double taken = static_cast<double>(state.memory.n_taken()) /
                          static_cast<double>(state.memory.n_segments());
-    if (!state.reserved || state.stages.empty()) {
-        return state.reserved ? 1.0 : kMemoryPart * taken;
+    if (done() || !state.reserved) {
+        return done() ? 1.0 : kMemoryPart * taken;
     }
     return kMemoryPart + (1.0 - kMemoryPart) * static_cast<double>(state.current) /
                              static_cast<double>(state.stages.size());
@@ -371,6 +432,14 @@ std::string Profiler::doing() const {
         return "taking memory";
     }
     return done() ? "done" : state.stages[state.current].name;
+}
+
+int Profiler::n_disturbed() const {
+    std::size_t sum = 0;
+    for (const Stage& stage : state_->stages) {
+        sum += stage.n_disturbed;
+    }
+    return static_cast<int>(sum);
 }
 
 std::vector<Figure> Profiler::figures() const {
@@ -400,52 +469,39 @@ void Profiler::fill(scheduler::HardwareProfile& profile) const {
         return rounded(spread_of(stage, &Sample::gflops).median);
     };
     double gflops_max = 0.0;
-    bool has_arithmetic = false;
     for (const Stage& stage : state_->stages) {
         if (stage.samples.empty()) {
             continue;
         }
-        switch (stage.purpose) {
-            case Purpose::kRead:
-                profile.cpu_read_gbps = gbps(stage);
-                break;
-            case Purpose::kReadOneThread:
-                profile.cpu_read_one_thread_gbps = gbps(stage);
-                break;
-            case Purpose::kCopy:
-                profile.copy_gbps = gbps(stage);
-                break;
-            case Purpose::kArithmetic:
-                has_arithmetic = true;
-                gflops_max = std::max(gflops_max, gflops(stage));
-                break;
-            case Purpose::kOp: {
-                const scheduler::OpRate rate{.op = "linear",
-                                             .type = std::string(type_name(stage.type)),
-                                             .tokens = stage.tokens,
-                                             .cpu_gbps = gbps(stage),
-                                             .cpu_gflops = gflops(stage)};
-                std::erase_if(profile.ops, [&](const scheduler::OpRate& old) {
-                    return old.op == rate.op && old.type == rate.type && old.tokens == rate.tokens;
-                });
-                profile.ops.push_back(rate);
-                break;
-            }
-            case Purpose::kNothing:
-                break;
+        if (stage.purpose == Purpose::kRead) {
+            profile.cpu_read_gbps = gbps(stage);
+        } else if (stage.purpose == Purpose::kReadOneThread) {
+            profile.cpu_read_one_thread_gbps = gbps(stage);
+        } else if (stage.purpose == Purpose::kCopy) {
+            profile.copy_gbps = gbps(stage);
+        } else if (stage.purpose == Purpose::kArithmetic) {
+            gflops_max = std::max(gflops_max, gflops(stage));
+        } else if (stage.purpose == Purpose::kOp) {
+            replace(profile.ops,
+                    {.op = stage.op,
+                     .type = std::string(type_name(stage.type)),
+                     .tokens = stage.tokens,
+                     .cpu_gbps = gbps(stage),
+                     .cpu_gflops = gflops(stage)});
         }
     }
-    if (state_->options.machine) {
-        if (!has_arithmetic) {
-            // So slow that a prompt's batch was left out: what any op has reached.
-            for (const auto& [type, pace] : state_->step.pace) {
-                gflops_max = std::max(gflops_max, pace * 1e-9);
-            }
-        }
-        profile.cpu_tflops = rounded(gflops_max * 1e-3);
-        // Nobody else reads where there is no device.
-        profile.dram_gbps = std::max(profile.dram_gbps, profile.cpu_read_gbps);
+    if (!state_->options.machine) {
+        return;
     }
+    if (gflops_max == 0.0) {
+        // So slow that a prompt's batch was left out: what any op has reached.
+        for (const auto& [type, pace] : state_->step.pace) {
+            gflops_max = std::max(gflops_max, pace * 1e-9);
+        }
+    }
+    profile.cpu_tflops = rounded(gflops_max * 1e-3);
+    // Nobody else reads where there is no device.
+    profile.dram_gbps = std::max(profile.dram_gbps, profile.cpu_read_gbps);
 }
 
 }  // namespace ballast::runtime

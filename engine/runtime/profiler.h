@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/model/model.h"
+#include "engine/runtime/attention_probe.h"
 #include "engine/runtime/probes.h"
 #include "scheduler/profile/hardware_profile.h"
 
@@ -24,12 +25,16 @@ struct ProfileFormat {
 
 /// The types of the matrices that a model multiplies with, most bytes first. Views its mapping.
 std::vector<ProfileFormat> formats_of(const model::Model& model);
+AttentionShape attention_of(const model::Model& model);
 /// Types that files commonly have, where there is no model.
 std::vector<ProfileFormat> default_formats();
 
 struct ProfilerOptions {
-    bool machine = true;  // bandwidths and arithmetic; else only the formats
+    bool machine = true;  // bandwidths, arithmetic and attention; else only the formats
     std::vector<ProfileFormat> formats = {};
+    AttentionShape attention = {};
+    /// Of made-up matrices, as models of 8 B parameters have it; a multiple of 256.
+    std::size_t row_length = 4096;
     /// Memory to read, more than four times the last-level caches; 0: by this machine.
     std::size_t memory_bytes = 0;
     std::size_t cache_bytes = 0;  // of the last-level caches; 0: by this machine
@@ -68,6 +73,9 @@ class Profiler {
     /// From 0 to 1, and what is measured now, for people.
     double progress() const;
     std::string doing() const;
+
+    /// Samples taken again because another program ran in between.
+    int n_disturbed() const;
 
     /// Once done: the figures for people, in the order of measurement.
     std::vector<Figure> figures() const;

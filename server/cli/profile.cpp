@@ -46,6 +46,9 @@ void print_table(const runtime::Profiler& profiler, const scheduler::HardwarePro
                    figure.low,
                    figure.high);
     }
+    if (const int n = profiler.n_disturbed(); n > 0) {
+        fmt::print("{} samples were taken again because other programs ran.\n", n);
+    }
 }
 
 Status write_copy(const std::string& path, const std::string& text) {
@@ -70,12 +73,13 @@ Status run(const ProfileArgs& args, const config::Environment& environment) {
     ThreadPool pool(n_threads);
     const SystemClock clock;
     const runtime::HardwareFacts facts = runtime::detect_hardware(*kernels, n_threads);
+    runtime::ProfilerOptions options{.formats = runtime::default_formats()};
+    if (model) {
+        options.formats = runtime::formats_of(*model->model);
+        options.attention = runtime::attention_of(*model->model);
+    }
     BALLAST_TRY(const auto profiler,
-                runtime::Profiler::create(pool,
-                                          *kernels,
-                                          clock,
-                                          {.formats = model ? runtime::formats_of(*model->model)
-                                                            : runtime::default_formats()}));
+                runtime::Profiler::create(pool, *kernels, clock, std::move(options)));
     BALLAST_TRY_STATUS(measure(*profiler));
     if (model && model->reader->file().failed()) {
         return fail(ErrorCode::kIo, fmt::format("{} was cut while it was read.", args.model));

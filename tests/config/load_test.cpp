@@ -346,5 +346,13 @@ TEST(ConfigFile, MayHaveOneMebibyte) {
               "The configuration file FILE is larger than 1 MiB.");
 }
 
+TEST(Load, KeepsProfilesInTheCacheFolder) {
+    EXPECT_EQ(profile_folder({{"XDG_CACHE_HOME", "/c"}, {"HOME", "/h"}}), "/c/ballast/profile");
+    EXPECT_EQ(profile_folder({{"HOME", "/h"}}), "/h/.cache/ballast/profile");
+    EXPECT_EQ(profile_folder({{"XDG_CACHE_HOME", "c"}, {"HOME", "/h"}}),
+              "/h/.cache/ballast/profile");
+    EXPECT_EQ(profile_folder({}), "");
+}
+
 }  // namespace
 }  // namespace ballast::config

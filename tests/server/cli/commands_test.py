@@ -237,5 +237,46 @@ class Doctor(ProgramTest):
         self.assertIn("no API keys", problems[0])
 
 
+class Profile(ProgramTest):
+    def test_is_kept_and_known_again_and_changed_hardware_is_noticed(self):
+        def doctor(*arguments):
+            return self.run_program("doctor", *arguments).stdout
+
+        self.assertRegex(doctor(), r"Profile +none; none has been measured yet")
+        copy = self.home / "copy.json"
+        done = self.run_program("profile", model(), "--json", "--out", copy, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("CPU reads", done.stderr)
+        profile = json.loads(done.stdout)
+        self.assertEqual(json.loads(copy.read_text(encoding="utf-8")), profile)
+        self.assertIs(profile["device"], False)
+        for key in ("cpu_read_gbps", "cpu_read_one_thread_gbps", "dram_gbps", "copy_gbps",
+                    "cpu_tflops", "ram_gb"):
+            self.assertGreater(profile[key], 0, key)
+        self.assertNotIn("link_gbps", profile)
+        self.assertEqual({(op["op"], op["type"]) for op in profile["ops"]},
+                         {("linear", "Q4_1"), ("linear", "Q8_0"), ("attention", "F16")})
+        stored = list((self.home / ".cache/ballast/profile").iterdir())
+        self.assertEqual([json.loads(path.read_text(encoding="utf-8")) for path in stored],
+                         [profile])
+        self.assertIn(f"({stored[0]})", doctor())
+        self.assertIn(f"measured {profile['measured_at']}", doctor())
+        changed = self.run_program("doctor", settings={"BALLAST_FORCE_ISA": "scalar"}).stdout
+        self.assertIn("none; the hardware has changed: kernels scalar, was ", changed)
+        stored[0].write_text("{", encoding="utf-8")
+        self.assertIn("this is not a JSON object", doctor())
+
+    def test_that_cannot_be_kept_is_still_printed(self):
+        self.write(".cache", "a file where the folder would be")
+        done = self.run_program("profile", "--threads", 1, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("The profile is not kept", done.stderr)
+        self.assertRegex(done.stdout, r"CPU reads, 1 thread +[0-9.]+ +GB/s")
+        self.assertRegex(done.stdout, r"linear Q4_K, 512 tokens +[0-9.]+ +GFLOPS")
+
+    def test_fails_in_one_sentence(self):
+        self.assertIn("No such file", self.expect_failure("profile", self.home / "none.gguf"))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -130,7 +130,8 @@ TEST(Parse, NamesTheValueThatIsNoNumber) {
 
 TEST(Parse, PrintsHelpOfTheProgramAndOfEachSubcommand) {
     const std::string all = parsed<PrintArgs>({"--help"}).text;
-    for (const char* name : {"serve", "show", "template", "config", "doctor", "--version"}) {
+    for (const char* name :
+         {"serve", "show", "template", "config", "doctor", "profile", "--version"}) {
         EXPECT_NE(all.find(name), std::string::npos) << name;
     }
     const std::string serve = parsed<PrintArgs>({"serve", "--help"}).text;
@@ -145,6 +146,21 @@ TEST(Parse, PrintsHelpOfTheProgramAndOfEachSubcommand) {
                              "MODEL"}) {
         EXPECT_NE(serve.find(name), std::string::npos) << name;
     }
+}
+
+TEST(Parse, ProfileNeedsNoModel) {
+    const auto bare = parsed<ProfileArgs>({"profile"});
+    EXPECT_EQ(bare.model, "");
+    EXPECT_EQ(bare.out, "");
+    EXPECT_FALSE(bare.json);
+    const auto all =
+        parsed<ProfileArgs>({"profile", "m.gguf", "--out", "p.json", "--json", "--threads", "3"});
+    EXPECT_EQ(all.model, "m.gguf");
+    EXPECT_EQ(all.out, "p.json");
+    EXPECT_TRUE(all.json);
+    ASSERT_EQ(all.overrides.size(), 1U);
+    EXPECT_EQ(all.overrides[0].key, "engine.threads");
+    EXPECT_EQ(error_of({"profile", "a", "b"}), "ballast profile takes no further argument 'b'.");
 }
 
 TEST(Parse, PrintsTheVersion) {

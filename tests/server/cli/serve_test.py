@@ -14,6 +14,8 @@ import unittest
 from program import BINARY, ProgramTest, environment, model
 
 START_SECONDS = 60
+# Measuring the machine beside a test would slow it down.
+QUIET = {"BALLAST_ENGINE_PROFILE_WHEN_IDLE": "false"}
 
 
 class Service(ProgramTest):
@@ -27,7 +29,7 @@ class Service(ProgramTest):
         process = subprocess.Popen(
             [BINARY, "serve", *map(str, arguments)], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
-            env=environment(self.home, settings or {}), **options)
+            env=environment(self.home, QUIET | (settings or {})), **options)
         self.addCleanup(self.finish, process)
         return process
 
@@ -80,6 +82,38 @@ class Starts(Service):
                    f"[server]\nport = {self.port}\n[engine]\ncontext = 256\n")
         process = self.start()
         self.assertIn(f"from {template}", "\n".join(self.lines_until(process, "OPENAI_API_KEY=")))
+
+
+class Profiles(Service):
+    """Nothing of profiling may stop a start."""
+    WHEN_IDLE = {"BALLAST_ENGINE_PROFILE_WHEN_IDLE": "true"}
+
+    def test_this_machine_when_idle_and_stores_it(self):
+        process = self.start(model(), "--port", self.port, "--context", 256,
+                             settings=self.WHEN_IDLE)
+        self.lines_until(process, "OPENAI_API_KEY=")
+        self.assertEqual(self.health(), 200)
+        folder = self.home / ".cache/ballast/profile"
+        end = time.monotonic() + 120
+        while not list(folder.glob("*.json")):
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.2)
+        text = self.run_program("doctor", model(), "--port", 0).stdout
+        self.assertIn(f"({list(folder.glob('*.json'))[0]})", text)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=20), 0)
+
+    def test_where_nothing_can_be_kept_and_ends_when_told(self):
+        self.write(".cache", "a file where the folder would be")
+        process = self.start(model(), "--port", self.port, "--context", 256,
+                             settings=self.WHEN_IDLE)
+        self.lines_until(process, "OPENAI_API_KEY=")
+        # In the middle of measuring, most likely.
+        time.sleep(2)
+        self.assertEqual(self.health(), 200)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=20), 0)
 
 
 class Refuses(Service):
@@ -173,7 +207,7 @@ class Notifies(Service):
         process = subprocess.Popen(
             ["bash", "-c", script, "bash", BINARY, "serve", str(model()), "--context", "256"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=(descriptor,),
-            env=environment(self.home, {}))
+            env=environment(self.home, QUIET))
         self.addCleanup(self.finish, process)
         return process
 
@@ -201,7 +235,7 @@ class Ends(Service):
     def test_only_when_told_where_the_standard_streams_are_closed(self):
         process = subprocess.Popen(
             ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", BINARY, "serve", str(model()),
-             "--port", str(self.port), "--context", "256"], env=environment(self.home, {}))
+             "--port", str(self.port), "--context", "256"], env=environment(self.home, QUIET))
         self.addCleanup(process.kill)
         while True:
             self.assertIsNone(process.poll())
