@@ -222,7 +222,8 @@ Option OptionTable::make(const TensorGroup& group,
     return option;
 }
 
-void OptionTable::estimate_prefill(const StepModel& prefill) {
+void OptionTable::estimate_prefill(const StepModel& prefill, bool maps_all) {
+    const bool may_stream = !prefill.unified() || maps_all;
     for (std::size_t type = 0; type < options_.size(); ++type) {
         const TensorGroup& group = example(static_cast<int>(type));
         int last_resident = -1;
@@ -237,7 +238,7 @@ void OptionTable::estimate_prefill(const StepModel& prefill) {
             const int rest = group.parts - placed.resident;
             double least = std::numeric_limits<double>::infinity();
             for (const int streamed : {0, rest / 2, rest * 7 / 8, rest}) {
-                placed.prefill_streamed = prefill.unified() ? 0 : streamed;
+                placed.prefill_streamed = may_stream ? streamed : 0;
                 const ShareCost cost = prefill.cost(group, placed);
                 const Outcome& outcome = cost.outcomes.front();
                 const double copies =

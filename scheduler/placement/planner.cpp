@@ -40,13 +40,15 @@ class Planner {
         bound();
         try_policies();
         if (has_prefill()) {
-            decode_.estimate_prefill(prefill_model_);
+            const auto all = static_cast<double>(request_.catalog->total_bytes());
+            decode_.estimate_prefill(prefill_model_, all <= request_.memory_bytes);
         }
         const double weight = has_both() ? prefill_in_decode() : 0.0;
         search({.prefill_weight = weight});
         if (gap() > kWideSearchGap) {
             search({.kinds_tried = 40000, .kinds = 480, .plans = 64, .prefill_weight = weight});
         }
+        prefer_simple();
         result_.gap = gap();
         return std::move(result_);
     }
@@ -128,6 +130,22 @@ class Planner {
         }
     }
 
+    /// Takes the best of the other policies if it is almost as fast: dividing groups keeps both
+    /// sides busy, and a small gain is not worth the CPU's time.
+    void prefer_simple() {
+        const PolicyForecast* simplest = nullptr;
+        for (const PolicyForecast& policy : result_.policies) {
+            if (policy.best &&
+                (simplest == nullptr || objective(*policy.best) < objective(*simplest->best))) {
+                simplest = &policy;
+            }
+        }
+        if (simplest != nullptr && objective(*simplest->best) <=
+                                       objective(result_.plan) * (1.0 + request_.simple_within)) {
+            result_.plan = *simplest->best;
+        }
+    }
+
     void try_policies() {
         for (const Policy policy : {Policy::kCpuOnly,
                                     Policy::kWholeLayers,
@@ -148,7 +166,13 @@ class Planner {
                     fastest = std::move(placement);
                 }
             }
-            if (fastest) {
+            if (fastest && policy == Policy::kCpuOnly) {
+                const double prefill = prefill_model_.seconds(*fastest);
+                forecast.best = {.placement = std::move(*fastest),
+                                 .decode_seconds = seconds,
+                                 .prefill_seconds = prefill};
+                consider(*forecast.best);
+            } else if (fastest) {
                 forecast.best = with_prefill(std::move(*fastest), seconds);
                 consider(*forecast.best);
             }

@@ -25,6 +25,9 @@ struct PlanRequest {
     HopModel hops = HopModel::kOverlapped;
     Locality locality = Locality::kUniform;
     Ladder ladder = {};
+    /// A plan of whole groups is taken if it is at most this much slower than the fastest: 0.03 is
+    /// 3%. The gap is then that of the plan that was taken.
+    double simple_within = 0.0;
 };
 
 /// A placement with the times the model forecasts for it.

@@ -1,49 +1,171 @@
 // SPDX-License-Identifier: MIT
-// The bound's linear program, solved in closed form.
+// The bound's linear program, turned so that it can start from nothing: how many steps fit into one
+// second?
 #include "scheduler/profile/bound.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/check.h"
+#include "scheduler/profile/linear_program.h"
 
 namespace ballast::scheduler {
 
 namespace {
 
-constexpr double kGflopPerTflop = 1000.0;
+constexpr double kGiga = 1e9;
+constexpr double kTera = 1e12;
 
-/// GB/s at which a side gets through its share: it reads and computes at the same time, and each
-/// byte brings the same arithmetic.
-double pace(double read_gbps, double tflops, const StepDemand& demand) {
-    if (demand.tflop <= 0.0) {
-        return read_gbps;
+/// Variables: three a part (resident, streamed, CPU), in steps a second, and the steps themselves.
+class BoundProgram {
+  public:
+    BoundProgram(const HardwareProfile& hardware, const std::vector<DemandPart>& parts)
+        : hardware_(hardware), n_(3 * parts.size() + 1) {
+        program_.gain.assign(n_, 0.0);
+        program_.gain.back() = 1.0;
+        for (std::size_t k = 0; k < parts.size(); ++k) {
+            // A step needs the whole of each part.
+            std::vector<double>& whole = row(0.0);
+            whole[3 * k] = whole[3 * k + 1] = whole[3 * k + 2] = -1.0;
+            whole.back() = 1.0;
+        }
+        const bool unified = hardware.unified_memory;
+        sum(parts, 1.0, [&](const DemandPart& part) {
+            const double seconds = time(
+                part, hardware.device_read_gbps, hardware.device_tflops * part.device_efficiency);
+            return Uses{.resident = seconds, .streamed = seconds};
+        });
+        sum(parts, 1.0, [&](const DemandPart& part) {
+            return Uses{.cpu = time(part, hardware.cpu_read_gbps, hardware.cpu_tflops)};
+        });
+        sum(parts, hardware.dram_gbps, [&](const DemandPart& part) {
+            return Uses{.resident = unified ? part.read_gb : 0.0,
+                        .streamed = part.read_gb,
+                        .cpu = part.read_gb};
+        });
+        sum(parts, unified ? 0.0 : hardware.link_gbps, [&](const DemandPart& part) {
+            return Uses{.streamed = part.read_gb};
+        });
     }
-    const double gflop_per_gb = demand.tflop * kGflopPerTflop / demand.read_gb;
-    return std::min(read_gbps, tflops * kGflopPerTflop / gflop_per_gb);
+
+    void limit_resident(const std::vector<DemandPart>& parts, double gb) {
+        // As a share of what a step reads, because the variables are in steps a second.
+        std::vector<double>& limit =
+            sum(parts, 0.0, [&](const DemandPart& part) { return Uses{.resident = part.read_gb}; });
+        limit.back() = -gb;
+    }
+    void forbid_device(const std::vector<DemandPart>& parts) {
+        sum(parts, 0.0, [](const DemandPart&) { return Uses{.resident = 1.0, .streamed = 1.0}; });
+    }
+
+    double seconds() const { return 1.0 / maximum(program_); }
+
+  private:
+    struct Uses {
+        double resident = 0.0;
+        double streamed = 0.0;
+        double cpu = 0.0;
+    };
+    static double time(const DemandPart& part, double gbps, double tflops) {
+        if (gbps <= 0.0) {
+            return 0.0;  // there is no device, and forbid_device says so
+        }
+        return std::max(part.read_gb / gbps, part.tflop > 0.0 ? part.tflop / tflops : 0.0);
+    }
+    std::vector<double>& row(double limit) {
+        program_.limits.push_back(limit);
+        return program_.rows.emplace_back(n_, 0.0);
+    }
+    template <class UsesOf>
+    std::vector<double>& sum(const std::vector<DemandPart>& parts,
+                             double limit,
+                             const UsesOf& uses_of) {
+        std::vector<double>& cells = row(limit);
+        for (std::size_t k = 0; k < parts.size(); ++k) {
+            const Uses uses = uses_of(parts[k]);
+            cells[3 * k] = uses.resident;
+            cells[3 * k + 1] = uses.streamed;
+            cells[3 * k + 2] = uses.cpu;
+        }
+        return cells;
+    }
+
+    const HardwareProfile& hardware_;
+    std::size_t n_;
+    LinearProgram program_;
+};
+
+DemandPart part_of(const Work& work, double device_efficiency = 1.0) {
+    return {.read_gb = work.bytes / kGiga,
+            .tflop = work.flops / kTera,
+            .device_efficiency = device_efficiency};
+}
+
+void add(Work& sum, const Work& work) {
+    sum.bytes += work.bytes;
+    sum.flops += work.flops;
 }
 
 }  // namespace
 
 double lower_bound_seconds(const HardwareProfile& hardware, const StepDemand& demand) {
-    BALLAST_CHECK(demand.read_gb >= 0.0 && demand.resident_gb >= 0.0 && demand.tflop >= 0.0);
-    if (demand.read_gb == 0.0) {
+    std::vector<DemandPart> parts;
+    for (const DemandPart& part : demand.parts) {
+        BALLAST_CHECK(part.read_gb >= 0.0 && part.tflop >= 0.0 && part.device_efficiency > 0.0);
+        if (part.read_gb > 0.0 || part.tflop > 0.0) {
+            parts.push_back(part);
+        }
+    }
+    if (parts.empty()) {
         return 0.0;
     }
-    const double cpu = pace(hardware.cpu_read_gbps, hardware.cpu_tflops, demand);
-    BALLAST_CHECK(cpu > 0.0 && hardware.dram_gbps > 0.0);
+    BALLAST_CHECK(hardware.cpu_read_gbps > 0.0 && hardware.dram_gbps > 0.0);
+    BALLAST_CHECK(!hardware.has_device || hardware.device_read_gbps > 0.0);
+    BoundProgram program(hardware, parts);
     if (!hardware.has_device) {
-        return demand.read_gb / std::min(hardware.dram_gbps, cpu);
+        program.forbid_device(parts);
+    } else if (!hardware.unified_memory) {
+        program.limit_resident(parts, demand.resident_gb);
     }
-    const double device = pace(hardware.device_read_gbps, hardware.device_tflops, demand);
-    BALLAST_CHECK(device > 0.0);
-    if (hardware.unified_memory) {
-        return demand.read_gb / std::min(hardware.dram_gbps, device + cpu);
+    return program.seconds();
+}
+
+StepDemand step_demand(const TensorCatalog& catalog,
+                       const StepShape& step,
+                       Locality locality,
+                       double expert_prefill_factor,
+                       double device_memory_bytes) {
+    constexpr std::size_t kKinds = 4;
+    Work always[kKinds];
+    Work routed;
+    double always_bytes = 0.0;
+    double expert_bytes = 0.0;  // of all experts
+    for (const TensorGroup& group : catalog.groups) {
+        const Work work = group_work(group, step);
+        add(always[static_cast<std::size_t>(group.kind)], work);
+        always_bytes += work.bytes;
+        if (group.kind == GroupKind::kExperts) {
+            const double used = static_cast<double>(group.experts_used) / group.parts;
+            const double met = step.is_prefill() ? 1.0 - std::pow(1.0 - used, step.tokens) : used;
+            const auto all = static_cast<double>(group.expert_bytes) * group.parts;
+            expert_bytes += all;
+            add(routed,
+                {.bytes = met * all,
+                 .flops = 2.0 * static_cast<double>(group.expert_weights) * step.tokens *
+                          group.experts_used});
+        }
     }
-    const double from_dram = std::min(hardware.dram_gbps, cpu + hardware.link_gbps);
-    const double not_resident = std::max(demand.read_gb - demand.resident_gb, 0.0);
-    return std::max({demand.read_gb / (device + cpu),
-                     demand.read_gb / (device + from_dram),
-                     not_resident / from_dram});
+    StepDemand demand;
+    for (const Work& work : always) {
+        demand.parts.push_back(part_of(work));
+    }
+    demand.parts.push_back(part_of(routed, step.is_prefill() ? expert_prefill_factor : 1.0));
+    const double left = std::max(device_memory_bytes - always_bytes, 0.0);
+    const double share = expert_bytes > 0.0 ? std::min(left / expert_bytes, 1.0) : 0.0;
+    const double hits = step.is_prefill() ? share : std::max(share, hit_rate(locality, share));
+    demand.resident_gb =
+        (std::min(device_memory_bytes, always_bytes) + hits * routed.bytes) / kGiga;
+    return demand;
 }
 
 }  // namespace ballast::scheduler

@@ -2,30 +2,50 @@
 // The physical bound of a step: no plan, however clever, can be faster.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
+#include "scheduler/profile/cost_model.h"
 #include "scheduler/profile/hardware_profile.h"
+#include "scheduler/profile/tensor_catalog.h"
 
 namespace ballast::scheduler {
 
-/// What one step has to do, whoever does it.
-struct StepDemand {
-    double read_gb = 0.0;  // W: weights and KV that are read, each once
-    /// X: how much of W may be read from the device's own memory; at most the memory's size. For
-    /// routed experts the share of reads that hit, at least the share that is resident.
-    double resident_gb = 0.0;
-    double tflop = 0.0;  // arithmetic on what is read; 0: reading decides
+/// Work of one kind: weights and KV that are read, each byte once, and the arithmetic on them.
+struct DemandPart {
+    double read_gb = 0.0;
+    double tflop = 0.0;
+    double device_efficiency = 1.0;  // share of its arithmetic that the device reaches here
 };
 
-/// T_LB in seconds: the least T for which x bytes read from device memory, s streamed over the link
-/// and c read by the CPU exist with x + s + c = W, 0 ≤ x ≤ X, x + s ≤ Bg·T, c ≤ Bc·T, s ≤ Bp·T and
-/// s + c ≤ Bd·T, where Bg and Bc are lowered to what the arithmetic on a byte allows. Launches,
-/// hops and attention's latency are left out, so that it is a bound and not a forecast.
-///
-/// The most that fits into T is min(X, Bg·T) + min(Bd, Bc + Bp)·T, and (Bg + Bc)·T at most; all of
-/// it grows with T, so that T_LB is the largest of the three times at which these lines reach W.
-/// On unified memory every byte comes from the one DRAM: W / min(Bd, Bg + Bc), X without effect.
-/// Without a device the CPU reads everything: W / min(Bd, Bc).
+/// What one step has to do, whoever does it.
+struct StepDemand {
+    std::vector<DemandPart> parts = {};
+    /// X: how many of the bytes read may be read from the device's own memory. For routed experts
+    /// the share of reads that hit, at least the share that is resident.
+    double resident_gb = 0.0;
+};
+
+/// T_LB in seconds: the least T for which each part k can be divided into x_k (read from device
+/// memory), s_k (streamed over the link, computed on the device) and c_k (the CPU's),
+/// x_k + s_k + c_k = 1, with bytes b_k, such that
+///   device  Σ (x_k + s_k) · max(b_k/Bg, flop_k/Fg) ≤ T       CPU   Σ c_k · max(b_k/Bc, flop_k/Fc)
+///   ≤ T link    Σ s_k · b_k ≤ Bp · T                             DRAM  Σ (s_k + c_k) · b_k ≤ Bd ·
+///   T memory  Σ x_k · b_k ≤ X
+/// On unified memory nothing is streamed and DRAM serves x_k + c_k. Without a device there is c_k
+/// alone. Launches, hops and attention's latency are left out, so that it is a bound and not a
+/// forecast. A linear program, solved exactly (linear_program.h).
 ///
 /// Preconditions: rates above 0 (the link's may be 0), demands not negative.
 double lower_bound_seconds(const HardwareProfile& hardware, const StepDemand& demand);
+
+/// The demand of one step of a model. Of the device's memory, in bytes, what is read whatever is
+/// routed comes first; the rest holds a share f of the experts, which meets max(f, h(f)) of the
+/// requests in decode and f of them in prefill.
+StepDemand step_demand(const TensorCatalog& catalog,
+                       const StepShape& step,
+                       Locality locality,
+                       double expert_prefill_factor,
+                       double device_memory_bytes);
 
 }  // namespace ballast::scheduler

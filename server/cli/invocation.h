@@ -74,6 +74,19 @@ struct ProfileArgs {
     std::vector<config::Override> overrides;
 };
 
+struct PlanArgs {
+    std::string model;     // a path, or the name of a shape with or without :QUANT
+    std::string hardware;  // a name or a path; "" for this machine's own profile
+    std::optional<std::uint64_t> vram_budget;  // bytes
+    std::optional<std::uint64_t> ram;          // bytes
+    std::optional<double> link_gbps;
+    int context = 4096;
+    std::string mix = "4:1";
+    std::string locality = "uniform";
+    bool list = false;
+    bool json = false;
+};
+
 using Invocation = std::variant<PrintArgs,
                                 ServeArgs,
                                 ShowArgs,
@@ -81,6 +94,7 @@ using Invocation = std::variant<PrintArgs,
                                 EvalArgs,
                                 BenchArgs,
                                 ProfileArgs,
+                                PlanArgs,
                                 ConfigShowArgs,
                                 ConfigCheckArgs,
                                 DoctorArgs>;

@@ -14,6 +14,7 @@
 
 #include "config/keys.h"
 #include "config/nearest.h"
+#include "engine/base/byte_size.h"
 #include "server/cli/invocation.h"
 #include "server/cli/version.h"
 
@@ -171,6 +172,61 @@ Command add_bench(CLI::App& root) {
             }};
 }
 
+/// The size that an option of this name was given, if it was.
+Result<std::optional<std::uint64_t>> size_of(const std::string& option, const std::string& text) {
+    if (text.empty()) {
+        return std::optional<std::uint64_t>();
+    }
+    const auto bytes = parse_byte_size(text);
+    if (!bytes) {
+        return usage(fmt::format("{}: {}", option, bytes.error().message));
+    }
+    return std::optional<std::uint64_t>(*bytes);
+}
+
+Command add_plan(CLI::App& root) {
+    struct Values {
+        std::string vram_budget;
+        std::string ram;
+        double link_gbps = 0.0;
+        PlanArgs args;
+    };
+    auto values = std::make_shared<Values>();
+    PlanArgs& named = values->args;
+    CLI::App* app = root.add_subcommand(
+        "plan", "Say how a model would run on a machine, and what the hardware allows.");
+    app->add_option("MODEL", named.model, "A GGUF file, or a shape: NAME or NAME:QUANT.");
+    app->add_flag("--list", named.list, "Print the machines and the shapes there are.");
+    app->add_option("--hardware", named.hardware, "A machine. Default: the profile of this one.")
+        ->type_name("NAME|FILE");
+    app->add_option("--vram-budget", values->vram_budget, "Most of the GPU's memory to use.")
+        ->type_name("SIZE");
+    app->add_option("--ram", values->ram, "RAM, in place of the profile's.")->type_name("SIZE");
+    app->add_option("--link-gbps", values->link_gbps, "GB/s to the GPU, for the profile's.");
+    app->add_option(
+        "--context", named.context, "Tokens to reserve the KV cache for. Default: 4096.");
+    app->add_option("--mix", named.mix, "Prompt tokens for each generated one. Default: 4:1.")
+        ->type_name("PREFILL:DECODE");
+    app->add_option(
+        "--locality",
+        named.locality,
+        "How often the same experts are asked for: uniform (the default), weak, strong.");
+    app->add_flag("--json", named.json, "Print one JSON object.");
+    return {app, [app, values]() -> Result<Invocation> {
+                PlanArgs& args = values->args;
+                if (args.model.empty() != args.list) {
+                    return args.list ? usage("--list goes without a model.")
+                                     : Result<Invocation>(missing(*app, "a model, or --list"));
+                }
+                BALLAST_TRY(args.vram_budget, size_of("--vram-budget", values->vram_budget));
+                BALLAST_TRY(args.ram, size_of("--ram", values->ram));
+                if (app->count("--link-gbps") != 0) {
+                    args.link_gbps = values->link_gbps;
+                }
+                return args;
+            }};
+}
+
 Command add_profile(CLI::App& root) {
     auto args = std::make_shared<ProfileArgs>();
     CLI::App* app = root.add_subcommand(
@@ -226,6 +282,7 @@ std::vector<Command> add_commands(CLI::App& root) {
                                      add_template(root),
                                      add_eval(root),
                                      add_bench(root),
+                                     add_plan(root),
                                      add_profile(root),
                                      add_doctor(root)};
     for (Command& command : add_config(root)) {

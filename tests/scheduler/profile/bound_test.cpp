@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/rng.h"
+#include "scheduler/profile/model_store.h"
 #include "scheduler/profile/profile_store.h"
 
 namespace ballast::scheduler {
@@ -49,9 +50,9 @@ TEST(Bound, IsWhatTheFormulasGiveByHand) {
     for (const Case& c : kCases) {
         const auto hardware = stored_hardware(c.hardware);
         ASSERT_TRUE(hardware) << hardware.error().message;
-        const double ms =
-            1000.0 *
-            lower_bound_seconds(*hardware, {.read_gb = c.read_gb, .resident_gb = c.resident_gb});
+        const double ms = 1000.0 * lower_bound_seconds(*hardware,
+                                                       {.parts = {{.read_gb = c.read_gb}},
+                                                        .resident_gb = c.resident_gb});
         EXPECT_NEAR(ms, c.expected_ms, 0.005 * c.expected_ms) << c.hardware << ' ' << c.model;
     }
 }
@@ -82,7 +83,7 @@ TEST(Bound, IsTheLeastTimeThatTheProgramAllows) {
         const double read_gb = draw(0.5, 60);
         const double resident_gb = draw(0, 30);
         const double bound =
-            lower_bound_seconds(h, {.read_gb = read_gb, .resident_gb = resident_gb});
+            lower_bound_seconds(h, {.parts = {{.read_gb = read_gb}}, .resident_gb = resident_gb});
         EXPECT_TRUE(fits(h, read_gb, resident_gb, bound * 1.001)) << round;
         EXPECT_FALSE(fits(h, read_gb, resident_gb, bound * 0.999)) << round;
     }
@@ -96,19 +97,71 @@ TEST(Bound, CountsArithmeticWhereThereIsMuchForEachByte) {
                             .device_tflops = 20,
                             .cpu_tflops = 1};
     // 5 GB resident: 25 ms to read alone on the device, 0.5 s for 10.5 TFLOP on both sides.
-    EXPECT_NEAR(lower_bound_seconds(h, {.read_gb = 5, .resident_gb = 5, .tflop = 10.5}), 0.5, 1e-9);
     EXPECT_NEAR(
-        lower_bound_seconds(h, {.read_gb = 5, .resident_gb = 5, .tflop = 1e-6}), 0.02, 1e-9);
+        lower_bound_seconds(h, {.parts = {{.read_gb = 5, .tflop = 10.5}}, .resident_gb = 5}),
+        0.5,
+        1e-9);
+    EXPECT_NEAR(
+        lower_bound_seconds(h, {.parts = {{.read_gb = 5, .tflop = 1e-6}}, .resident_gb = 5}),
+        0.02,
+        1e-9);
     EXPECT_EQ(lower_bound_seconds(h, {}), 0.0);
+}
+
+TEST(Bound, GivesEachSideTheWorkItIsBestAt) {
+    const HardwareProfile h{.device_read_gbps = 100,
+                            .cpu_read_gbps = 50,
+                            .link_gbps = 10,
+                            .dram_gbps = 60,
+                            .device_tflops = 10,
+                            .cpu_tflops = 1};
+    // 1 TFLOP without reading to speak of, and 5 GB without arithmetic: the device computes (0.1
+    // s), the CPU reads (0.1 s); with work of one kind only, both would bring 11 TFLOP/s and 150
+    // GB/s.
+    const StepDemand demand = {.parts = {{.tflop = 1}, {.read_gb = 5}}, .resident_gb = 5};
+    EXPECT_NEAR(lower_bound_seconds(h, demand), 0.1, 1e-9);
+    // Experts of which the device reaches half its arithmetic: 1/(5 + 1) s.
+    EXPECT_NEAR(
+        lower_bound_seconds(
+            h,
+            {.parts = {{.read_gb = 1e-6, .tflop = 1, .device_efficiency = 0.5}}, .resident_gb = 1}),
+        1.0 / 6,
+        1e-6);
+}
+
+TEST(StepDemand, IsTheWorkOfTheGroups) {
+    const TensorCatalog catalog = *catalog_of(*stored_model("gpt-oss-120b"), "");
+    const auto read = [](const StepDemand& demand) {
+        double gb = 0.0;
+        for (const DemandPart& part : demand.parts) {
+            gb += part.read_gb;
+        }
+        return gb;
+    };
+    // The table above: 3.67 GB a token, 2.39 of them resident in 22 GB.
+    const StepDemand decode =
+        step_demand(catalog, {.tokens = 1, .depth = 2048}, Locality::kUniform, 0.63, 22e9);
+    EXPECT_NEAR(read(decode), 3.67, 0.02);
+    EXPECT_NEAR(decode.resident_gb, 2.39, 0.02);
+    // max(f, h(f)): strong locality meets more, and never less than what is resident.
+    EXPECT_GT(step_demand(catalog, {.tokens = 1, .depth = 2048}, Locality::kStrong, 0.63, 22e9)
+                  .resident_gb,
+              decode.resident_gb);
+    // A long prompt meets every expert once.
+    const StepDemand prefill =
+        step_demand(catalog, {.tokens = 4096, .depth = 0}, Locality::kUniform, 0.63, 22e9);
+    EXPECT_NEAR(read(prefill),
+                static_cast<double>(catalog.total_bytes() - catalog.embedding_bytes) / 1e9,
+                0.5);
 }
 
 TEST(Bound, ReadsEverythingOnTheCpuWithoutADevice) {
     const HardwareProfile h{
         .has_device = false, .cpu_read_gbps = 50, .dram_gbps = 40, .cpu_tflops = 0.5};
-    EXPECT_NEAR(lower_bound_seconds(h, {.read_gb = 4}), 0.1, 1e-12);
-    EXPECT_NEAR(lower_bound_seconds(h, {.read_gb = 4, .resident_gb = 4}), 0.1, 1e-12);
+    EXPECT_NEAR(lower_bound_seconds(h, {.parts = {{.read_gb = 4}}}), 0.1, 1e-12);
+    EXPECT_NEAR(lower_bound_seconds(h, {.parts = {{.read_gb = 4}}, .resident_gb = 4}), 0.1, 1e-12);
     // 1 TFLOP at 0.5 TFLOPS is 2 s, more than the reading.
-    EXPECT_NEAR(lower_bound_seconds(h, {.read_gb = 4, .tflop = 1}), 2.0, 1e-12);
+    EXPECT_NEAR(lower_bound_seconds(h, {.parts = {{.read_gb = 4, .tflop = 1}}}), 2.0, 1e-12);
     EXPECT_EQ(lower_bound_seconds(h, {}), 0.0);
 }
 

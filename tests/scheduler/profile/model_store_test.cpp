@@ -36,7 +36,9 @@ std::string error_of(const nlohmann::json& json) {
     return shape ? "" : shape.error().message;
 }
 
-double gb(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+double gb(std::uint64_t bytes) {
+    return static_cast<double>(bytes) / 1e9;
+}
 
 TEST(ModelStore, HasTheModelsPeopleAskFor) {
     for (const char* name : {"llama-3.1-8b",
@@ -144,8 +146,7 @@ TEST(ModelStore, RefusesWhatItDoesNotUnderstandNamingTheKey) {
     }
     nlohmann::json no_ffn = good();
     no_ffn.erase("ffn");
-    EXPECT_EQ(error_of(no_ffn),
-              "mine.json: ffn.length is needed for the layers without experts.");
+    EXPECT_EQ(error_of(no_ffn), "mine.json: ffn.length is needed for the layers without experts.");
     EXPECT_FALSE(parse_model("[]", "x"));
     EXPECT_FALSE(parse_model("{", "x"));
 }

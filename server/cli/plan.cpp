@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// `ballast plan`: how a model would run on a machine, from a file's header or a shape.
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "config/load.h"
+#include "engine/base/thread_pool.h"
+#include "engine/gguf/reader.h"
+#include "engine/kernels/cpu/kernel_table.h"
+#include "engine/model/tensor_catalog.h"
+#include "engine/runtime/compute.h"
+#include "engine/runtime/profile_file.h"
+#include "engine/runtime/profiler.h"
+#include "scheduler/profile/model_store.h"
+#include "scheduler/profile/profile_store.h"
+#include "server/cli/commands.h"
+#include "server/cli/plan_report.h"
+#include "server/cli/report.h"
+
+namespace ballast::cli {
+
+namespace {
+
+constexpr std::size_t kTextFileBytesMax = 1U << 20U;
+constexpr double kGiga = 1e9;
+constexpr double kFigureMax = 1e6;
+
+bool exists(const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::exists(path, ignored);
+}
+
+Result<std::string> read_text_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text(kTextFileBytesMax + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+    if (!file.is_open() || file.bad() || text.empty()) {
+        return fail(ErrorCode::kIo, fmt::format("Cannot read {}.", path));
+    }
+    if (text.size() > kTextFileBytesMax) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("{} has more than 1 MiB and so is no description.", path));
+    }
+    return text;
+}
+
+/// A GGUF file's catalog, a JSON file's, or that of a stored shape.
+Result<scheduler::TensorCatalog> find_model(const std::string& model) {
+    if (exists(model)) {
+        if (std::filesystem::path(model).extension() == ".json") {
+            BALLAST_TRY(const std::string text, read_text_file(model));
+            BALLAST_TRY(const scheduler::ModelShape shape, scheduler::parse_model(text, model));
+            return scheduler::catalog_of(shape, "");
+        }
+        BALLAST_TRY(const auto reader, gguf::Reader::open(model));
+        return model::catalog_of(*reader);
+    }
+    const std::size_t colon = model.find(':');
+    const std::string name = model.substr(0, colon);
+    const auto shape = scheduler::stored_model(name);
+    if (!shape) {
+        return fail(ErrorCode::kNotFound,
+                    fmt::format("{} is neither a file nor a shape. {}",
+                                printable(model, 256),
+                                shape.error().message));
+    }
+    return scheduler::catalog_of(*shape, colon == std::string::npos ? "" : model.substr(colon + 1));
+}
+
+/// What `ballast profile` has stored for this machine.
+Result<scheduler::HardwareProfile> own_profile(const config::Environment& environment) {
+    BALLAST_TRY(const config::Loaded settings, config::load({"", environment, {}}));
+    const runtime::EngineOptions& engine = settings.config.engine;
+    BALLAST_TRY(const kernels::KernelTable* kernels, kernels::choose_kernels(engine.force_isa));
+    BALLAST_TRY(const int n_threads, runtime::compute_threads(engine));
+    const runtime::HardwareFacts facts = runtime::detect_hardware(*kernels, n_threads);
+    auto stored = runtime::load_profile(config::profile_folder(environment),
+                                        runtime::empty_profile(facts, 0).key);
+    if (!stored.profile) {
+        return fail(ErrorCode::kNotFound,
+                    fmt::format("This machine has no profile yet ({}); run `ballast profile`, or "
+                                "name a machine with --hardware (`ballast plan --list`).",
+                                stored.reason));
+    }
+    return std::move(*stored.profile);
+}
+
+Result<scheduler::HardwareProfile> find_hardware(const PlanArgs& args,
+                                                 const config::Environment& environment) {
+    if (args.hardware.empty()) {
+        return own_profile(environment);
+    }
+    if (exists(args.hardware)) {
+        BALLAST_TRY(const std::string text, read_text_file(args.hardware));
+        return scheduler::parse_hardware(text, args.hardware);
+    }
+    return scheduler::stored_hardware(args.hardware);
+}
+
+Result<double> weight(std::string_view text, const std::string& mix) {
+    double value = 0.0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !(value >= 0.0) ||
+        value > kFigureMax) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("--mix is \"{}\", but must be PREFILL:DECODE, two numbers from 0 "
+                                "to 1000000 such as 4:1.",
+                                printable(mix, 64)));
+    }
+    return value;
+}
+
+Status set_mix(const std::string& mix, scheduler::PlanQuestion& question) {
+    const std::size_t colon = mix.find(':');
+    const std::string_view text = mix;
+    BALLAST_TRY(question.prefill_weight, weight(text.substr(0, colon), mix));
+    BALLAST_TRY(question.decode_weight,
+                weight(colon == std::string::npos ? "" : text.substr(colon + 1), mix));
+    if (question.prefill_weight + question.decode_weight <= 0.0) {
+        return fail(ErrorCode::kInvalidRequest, "--mix is 0:0; one of the two must be above 0.");
+    }
+    return {};
+}
+
+Result<scheduler::Locality> locality_of(const std::string& name) {
+    if (name == "uniform") {
+        return scheduler::Locality::kUniform;
+    }
+    if (name == "weak") {
+        return scheduler::Locality::kWeak;
+    }
+    if (name == "strong") {
+        return scheduler::Locality::kStrong;
+    }
+    return fail(ErrorCode::kInvalidRequest,
+                fmt::format("--locality is \"{}\"; possible are uniform, weak and strong.",
+                            printable(name, 64)));
+}
+
+Status set_context(const PlanArgs& args, scheduler::PlanQuestion& question) {
+    constexpr int kContextMin = 4;
+    const int trained = question.catalog->context_length;
+    const int most = trained > 0 ? trained : std::numeric_limits<int>::max() / 2;
+    if (args.context < kContextMin || args.context > most) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("--context is {}, but must be between {} and {}, for which {} was "
+                                "trained.",
+                                args.context,
+                                kContextMin,
+                                most,
+                                printable(question.catalog->name, 80)));
+    }
+    question.context = args.context;
+    return {};
+}
+
+Status override_figures(const PlanArgs& args, scheduler::PlanQuestion& question) {
+    if (args.vram_budget) {
+        question.device_budget_bytes = static_cast<double>(*args.vram_budget);
+    }
+    if (args.ram) {
+        question.hardware.ram_gb = static_cast<double>(*args.ram) / kGiga;
+    }
+    if (args.link_gbps) {
+        if (question.hardware.unified_memory || !question.hardware.has_device) {
+            return fail(
+                ErrorCode::kInvalidRequest,
+                fmt::format("--link-gbps: {} has no link.", printable(question.hardware.name, 80)));
+        }
+        if (!(*args.link_gbps > 0.0) || *args.link_gbps > kFigureMax) {
+            return fail(ErrorCode::kInvalidRequest,
+                        fmt::format("--link-gbps is {}, but must be above 0 and at most {}.",
+                                    *args.link_gbps,
+                                    kFigureMax));
+        }
+        question.hardware.link_gbps = *args.link_gbps;
+    }
+    return {};
+}
+
+Status list() {
+    fmt::print("Machines, assumed figures (--hardware NAME):\n");
+    for (const std::string& name : scheduler::stored_hardware_names()) {
+        BALLAST_TRY(const auto hardware, scheduler::stored_hardware(name));
+        fmt::print("  {:<20}{}\n", name, hardware.description);
+    }
+    fmt::print("\nShapes of models (NAME or NAME:QUANT; {}):\n",
+               fmt::join(scheduler::shape_quants(), ", "));
+    for (const std::string& name : scheduler::stored_model_names()) {
+        BALLAST_TRY(const auto shape, scheduler::stored_model(name));
+        BALLAST_TRY(const auto catalog, scheduler::catalog_of(shape, ""));
+        fmt::print(
+            "  {:<20}{:>9}  {}\n", name, format_bytes(catalog.total_bytes()), shape.description);
+    }
+    return {};
+}
+
+Status run(const PlanArgs& args, const config::Environment& environment) {
+    if (args.list) {
+        return list();
+    }
+    scheduler::PlanQuestion question;
+    BALLAST_TRY(const scheduler::TensorCatalog catalog, find_model(args.model));
+    question.catalog = &catalog;
+    BALLAST_TRY(question.hardware, find_hardware(args, environment));
+    BALLAST_TRY(question.locality, locality_of(args.locality));
+    BALLAST_TRY_STATUS(set_mix(args.mix, question));
+    BALLAST_TRY_STATUS(set_context(args, question));
+    BALLAST_TRY_STATUS(override_figures(args, question));
+    const scheduler::PlanAnswer answer = scheduler::answer(question);
+    if (args.json) {
+        fmt::print("{}\n", plan_json(question, answer));
+    } else {
+        print_plan(question, answer);
+    }
+    return {};
+}
+
+}  // namespace
+
+int plan(const PlanArgs& args, const config::Environment& environment) {
+    const Status status = run(args, environment);
+    return status ? kExitSuccess : report(status.error());
+}
+
+}  // namespace ballast::cli
