@@ -6,9 +6,12 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include <fmt/format.h>
+
+#include "engine/base/byte_size.h"
 
 namespace ballast::config {
 
@@ -17,8 +20,9 @@ namespace {
 constexpr std::int64_t kTimeoutSecondsMax = 3600;
 constexpr std::int64_t kContextMax = 1 << 20;
 constexpr std::int64_t kBytesMax = 1 << 30;
+constexpr std::int64_t kVramBytesMax = std::int64_t{1} << 50;
 
-constexpr std::array<Key, 27> kKeys = {{
+constexpr std::array<Key, 29> kKeys = {{
     {.section = "model",
      .name = "path",
      .doc = "The GGUF file that `ballast serve` serves when none is named on the command line.",
@@ -145,6 +149,21 @@ constexpr std::array<Key, 27> kKeys = {{
      .doc = "Measure this machine while no request runs, once, unless `ballast profile` has done "
             "it.",
      .field = [](Config& c) -> Field { return &c.engine.profile_when_idle; }},
+    {.section = "engine",
+     .name = "device",
+     .doc = "The second device that takes a share of the model: auto (none is found by itself yet: "
+            "the CPU alone), or host, a device made of threads for tests and demonstrations.",
+     .field = [](Config& c) -> Field { return &c.engine.device; },
+     .choices = "auto|host",
+     .flag = "--device"},
+    {.section = "engine",
+     .name = "vram_budget",
+     .doc = "Most memory of the device that is used, as in 6GiB; 0: what the device has (host: "
+            "256MiB).",
+     .field = [](Config& c) -> Field { return &c.engine.vram_budget; },
+     .max = kVramBytesMax,
+     .flag = "--vram-budget",
+     .is_byte_size = true},
 
     {.section = "queue",
      .name = "depth",
@@ -255,6 +274,33 @@ bool acceptable_text(const Key& key, const std::string& text) {
     return std::find(choices.begin(), choices.end(), text) != choices.end();
 }
 
+/// The number that a text stands for, if it is one.
+std::optional<std::int64_t> read_number(const Key& key, std::string_view text) {
+    if (key.is_byte_size) {
+        const auto bytes = parse_byte_size(text);
+        constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+        if (!bytes || *bytes > kMax) {
+            return std::nullopt;
+        }
+        return static_cast<std::int64_t>(*bytes);
+    }
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+        return std::nullopt;
+    }
+    return number;
+}
+
+/// A whole number, or the text of a size.
+std::optional<std::int64_t> number_of(const Key& key, const Value& value) {
+    if (const auto* text = std::get_if<std::string>(&value); text != nullptr && key.is_byte_size) {
+        return read_number(key, *text);
+    }
+    const auto* number = std::get_if<std::int64_t>(&value);
+    return number != nullptr ? std::optional(*number) : std::nullopt;
+}
+
 }  // namespace
 
 std::span<const Key> keys() {
@@ -293,6 +339,10 @@ std::string describe_type(const Key& key) {
         }
         return out;
     }
+    if (key.is_byte_size) {
+        return fmt::format("a size like 512MiB, up to {}",
+                           format_byte_size(static_cast<std::uint64_t>(key.max)));
+    }
     const std::string step =
         key.multiple_of > 1 ? fmt::format("a multiple of {}", key.multiple_of) : "a whole number";
     return fmt::format("{} from {} to {}", step, key.min, key.max);
@@ -303,8 +353,8 @@ Status assign(Config& config, const Key& key, const Value& value) {
         [&](auto* target) {
             using T = std::remove_pointer_t<decltype(target)>;
             if constexpr (std::is_same_v<T, int> || std::is_same_v<T, std::uint64_t>) {
-                const auto* number = std::get_if<std::int64_t>(&value);
-                if (number == nullptr || *number < key.min || *number > key.max ||
+                const std::optional<std::int64_t> number = number_of(key, value);
+                if (!number || *number < key.min || *number > key.max ||
                     *number % key.multiple_of != 0) {
                     return false;
                 }
@@ -351,18 +401,17 @@ Status assign_text(Config& config, const Key& key, std::string_view text) {
         }
         return assign(config, key, Value(std::move(items)));
     }
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size()) {
+    const std::optional<std::int64_t> number = read_number(key, text);
+    if (!number) {
         return refuse(key, quote(text));
     }
-    return assign(config, key, Value(number));
+    return assign(config, key, Value(*number));
 }
 
 std::string format_value(const Config& config, const Key& key) {
     Config copy = config;  // the accessors give fields that may be written to
     return std::visit(
-        [](const auto* target) -> std::string {
+        [&](const auto* target) -> std::string {
             using T = std::remove_cvref_t<decltype(*target)>;
             if constexpr (std::is_same_v<T, bool>) {
                 return *target ? "true" : "false";
@@ -371,7 +420,10 @@ std::string format_value(const Config& config, const Key& key) {
             } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
                 return format_list(*target);
             } else {
-                return fmt::format("{}", *target);
+                const auto number = static_cast<std::int64_t>(*target);
+                return key.is_byte_size && number != 0
+                           ? quote(format_byte_size(static_cast<std::uint64_t>(number)))
+                           : fmt::format("{}", number);
             }
         },
         key.field(copy));

@@ -38,6 +38,8 @@ struct Key {
     std::string_view environment_alias = {};
     /// Text names a file: a leading "~/" is the home folder.
     bool is_path = false;
+    /// A number of bytes, which text may give with a unit: "40MiB".
+    bool is_byte_size = false;
 };
 
 /// All keys, section by section in the order in which they are shown.

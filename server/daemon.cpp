@@ -217,10 +217,11 @@ void Daemon::print_summary() const {
                    ? "none in the file; chat is refused without --chat-template FILE"
                    : "unusable (" + model.chat_template_error + "); give --chat-template FILE";
     }
+    const std::string device = engine.device_summary();
     fmt::print(
         "Model:         {} ({}, {})\n"
         "Context:       {} tokens a request, {} requests at a time\n"
-        "Compute:       {} threads, {} kernels\n"
+        "Compute:       {} threads, {} kernels{}{}\n"
         "Chat template: {}\n"
         "Listening on:  {}\n"
         "Clients take these settings; any value will do as the key:\n"
@@ -233,6 +234,8 @@ void Daemon::print_summary() const {
         engine.parallel(),
         engine.threads(),
         engine.isa(),
+        device.empty() ? "" : "; ",
+        device,
         cli::printable(chat, 400),
         url,
         url);

@@ -21,6 +21,18 @@ std::uint64_t kv_bytes(const KvShape& shape, std::int64_t n_tokens) {
            static_cast<std::uint64_t>(n_tokens);
 }
 
+Result<KvCache::Storage> KvCache::take(backend::Backend& backend, std::size_t bytes) {
+    Storage storage{.backend = &backend};
+    BALLAST_TRY(storage.keys, backend.allocate_chunk(bytes));
+    auto values = backend.allocate_chunk(bytes);
+    if (!values) {
+        backend.free_chunk(storage.keys);
+        return tl::unexpected(std::move(values).error());
+    }
+    storage.values = *values;
+    return storage;
+}
+
 Result<std::unique_ptr<KvCache>> KvCache::create(const KvShape& shape,
                                                  int n_blocks,
                                                  std::span<const KvPlacement> placements) {
@@ -33,10 +45,12 @@ Result<std::unique_ptr<KvCache>> KvCache::create(const KvShape& shape,
     for (const KvPlacement& placement : placements) {
         const std::size_t block_bytes = head_bytes * static_cast<std::size_t>(placement.n_heads);
         const std::size_t total_bytes = block_bytes * static_cast<std::size_t>(n_blocks);
-        Storage& storage = cache->storage_.emplace_back();
-        storage.backend = placement.backend;
-        BALLAST_TRY(storage.keys, placement.backend->allocate_chunk(total_bytes));
-        BALLAST_TRY(storage.values, placement.backend->allocate_chunk(total_bytes));
+        auto taken = take(*placement.backend, total_bytes);
+        if (!taken && placement.fallback != nullptr) {
+            taken = take(*placement.fallback, total_bytes);
+        }
+        BALLAST_TRY(const Storage storage, std::move(taken));
+        cache->storage_.push_back(storage);
         cache->ranges_.push_back({.first_head = placement.first_head,
                                   .n_heads = placement.n_heads,
                                   .keys = storage.keys.data,
@@ -64,11 +78,8 @@ Result<std::unique_ptr<KvCache>> KvCache::create(const KvShape& shape,
 
 KvCache::~KvCache() {
     for (const Storage& storage : storage_) {
-        for (const backend::Chunk& chunk : {storage.keys, storage.values}) {
-            if (chunk.data != nullptr) {
-                storage.backend->free_chunk(chunk);
-            }
-        }
+        storage.backend->free_chunk(storage.keys);
+        storage.backend->free_chunk(storage.values);
     }
 }
 

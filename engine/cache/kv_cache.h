@@ -25,6 +25,7 @@ struct KvPlacement {
     int first_head = 0;
     int n_heads = 0;
     backend::Backend* backend = nullptr;
+    backend::Backend* fallback = nullptr;  // where they go if that one has no room; null: nowhere
 };
 
 /// Bytes of all keys and values of n_tokens positions.
@@ -43,14 +44,19 @@ class KvCache {
 
     /// One view a layer.
     std::span<const backend::KvLayerView> layers() const { return layers_; }
+    /// Where a placement's heads went.
+    const backend::Backend& backend_of(std::size_t placement) const {
+        return *storage_[placement].backend;
+    }
 
   private:
     struct Storage {
         backend::Backend* backend = nullptr;
-        backend::Chunk keys;
-        backend::Chunk values;
+        backend::Chunk keys = {};
+        backend::Chunk values = {};
     };
     KvCache() = default;
+    static Result<Storage> take(backend::Backend& backend, std::size_t bytes);
     std::vector<Storage> storage_;              // by placement
     std::vector<backend::KvRangeView> ranges_;  // by placement
     std::vector<backend::KvLayerView> layers_;  // by layer, into ranges_

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/forward.h"
+#include "engine/model/tensor_catalog.h"
 
 namespace ballast::model {
 
@@ -43,7 +44,9 @@ Result<std::unique_ptr<Model>> load_model(const gguf::Reader& reader) {
     BALLAST_TRY(const backend::SlotId logits,
                 config.architecture == "gemma3" ? emit_gemma3(forward) : emit_llama(forward));
     BALLAST_TRY_STATUS(weights.check_all_used());
-    return std::make_unique<Model>(std::move(config), std::move(weights), std::move(ops), logits);
+    BALLAST_TRY(scheduler::TensorCatalog catalog, catalog_of(reader, Model::kCatalogKvBytes));
+    return std::make_unique<Model>(
+        std::move(config), std::move(weights), std::move(ops), logits, std::move(catalog));
 }
 
 }  // namespace ballast::model

@@ -8,6 +8,9 @@
 #include <fmt/format.h>
 
 #include "engine/base/cpu_features.h"
+#include "engine/base/log.h"
+#include "engine/base/units.h"
+#include "engine/runtime/whole_groups.h"
 
 namespace ballast::runtime {
 
@@ -26,6 +29,33 @@ Result<kernels::KvType> parse_kv_type(const std::string& name) {
     }
     return fail(ErrorCode::kInvalidRequest,
                 fmt::format("kv_type is \"{}\"; possible are f16 and f32", name));
+}
+
+Result<bool> wants_device(const EngineOptions& options) {
+    if (options.device == "host") {
+        return true;
+    }
+    if (options.device.empty() || options.device == "auto") {
+        return false;
+    }
+    return fail(ErrorCode::kInvalidRequest,
+                fmt::format("device is \"{}\"; possible are auto (the CPU alone) and host",
+                            options.device));
+}
+
+/// The model's catalog with keys and values of this type.
+scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType type) {
+    scheduler::TensorCatalog catalog = model.catalog();
+    const std::uint64_t element_bytes = type == kernels::KvType::kF16 ? 2 : 4;
+    for (scheduler::TensorGroup& group : catalog.groups) {
+        group.kv_bytes_per_token =
+            group.kv_bytes_per_token / model::Model::kCatalogKvBytes * element_bytes;
+    }
+    return catalog;
+}
+
+ExecutorLimits limits_of(const ComputeShape& shape) {
+    return {.rows = shape.rows, .outputs = shape.outputs, .context = shape.context};
 }
 
 }  // namespace
@@ -76,35 +106,109 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
     std::unique_ptr<Compute> compute(new Compute());
     BALLAST_TRY(const kernels::KvType kv_type, parse_kv_type(options.kv_type));
     BALLAST_TRY(const int n_threads, compute_threads(options));
+    BALLAST_TRY(const bool with_device, wants_device(options));
     BALLAST_TRY(compute->kernels_, kernels::choose_kernels(options.force_isa));
     compute->pool_ = std::make_unique<ThreadPool>(n_threads);
     compute->backend_ = std::make_unique<backend::CpuBackend>(*compute->kernels_, *compute->pool_);
+    compute->catalog_ = catalog_for(model, kv_type);
+    compute->cpu_only_.groups.resize(compute->catalog_.groups.size());
 
     const model::ModelConfig& config = model.config();
-    const cache::KvShape kv{.n_layers = config.n_layers,
-                            .n_kv_heads = config.n_kv_heads,
-                            .head_dim = config.head_dim,
-                            .type = kv_type};
     compute->blocks_per_sequence_ =
         (shape.context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
-    const int n_blocks = shape.sequences * compute->blocks_per_sequence_;
+    const KvSizes kv{.shape = {.n_layers = config.n_layers,
+                               .n_kv_heads = config.n_kv_heads,
+                               .head_dim = config.head_dim,
+                               .type = kv_type},
+                     .n_blocks = shape.sequences * compute->blocks_per_sequence_};
+    const std::int64_t kv_tokens = std::int64_t{kv.n_blocks} * kernels::kKvBlockTokens;
+    if (with_device) {
+        BALLAST_TRY_STATUS(compute->add_device(model, options, shape, kv_tokens));
+    }
+    BALLAST_TRY_STATUS(compute->take_kv(kv));
+    compute->blocks_ = std::make_unique<cache::BlockPool>(kv.n_blocks);
+    if (compute->device_ != nullptr) {
+        compute->device_->settle(kv_tokens);
+        if (!compute->residency().degraded.empty()) {
+            log_warning("{}", compute->residency().degraded);
+        }
+    }
+    BALLAST_TRY(compute->executor_,
+                Executor::create({.model = model,
+                                  .catalog = compute->catalog_,
+                                  .cpu = *compute->backend_,
+                                  .device = compute->device_.get(),
+                                  .cache = *compute->cache_,
+                                  .clock = compute->clock_},
+                                 limits_of(shape)));
+    return compute;
+}
+
+Status Compute::add_device(const model::Model& model,
+                           const EngineOptions& options,
+                           const ComputeShape& shape,
+                           std::int64_t kv_tokens) {
+    const std::uint64_t budget =
+        options.vram_budget != 0 ? options.vram_budget : backend::HostOptions{}.memory_bytes;
+    backend::HostOptions host = shape.host;
+    host.threads = pool_->size();
+    host.memory_bytes = budget;
+    device_backend_ = std::make_unique<backend::HostBackend>(*kernels_, clock_, host);
+    const ExecutorLimits limits = limits_of(shape);
+    std::shared_ptr<const scheduler::Plan> plan = shape.plan;
+    if (plan == nullptr) {
+        plan = std::make_shared<const scheduler::Plan>(scheduler::Plan{
+            .version = 1,
+            .reason = "whole groups from the last layer on, as many as the budget takes",
+            .placement = place_whole_groups(catalog_,
+                                            {.budget_bytes = budget,
+                                             .step = device_step_bytes(model.ops(), limits),
+                                             .reserve = {.tokens = kv_tokens}})});
+    }
+    BALLAST_TRY(device_,
+                DeviceSide::create({.model = &model,
+                                    .catalog = &catalog_,
+                                    .backend = device_backend_.get(),
+                                    .plan = plan,
+                                    .budget_bytes = budget,
+                                    .limits = limits}));
+    return {};
+}
+
+Status Compute::take_kv(const KvSizes& sizes) {
     std::vector<cache::KvPlacement> placements;
-    placements.reserve(static_cast<std::size_t>(config.n_layers));
-    for (int layer = 0; layer < config.n_layers; ++layer) {
+    placements.reserve(static_cast<std::size_t>(sizes.shape.n_layers));
+    for (int layer = 0; layer < sizes.shape.n_layers; ++layer) {
+        const bool on_device = device_ != nullptr && device_->attends(layer);
         placements.push_back({.layer = layer,
                               .first_head = 0,
-                              .n_heads = config.n_kv_heads,
-                              .backend = compute->backend_.get()});
+                              .n_heads = sizes.shape.n_kv_heads,
+                              .backend = on_device ? device_backend_.get() : backend_.get(),
+                              .fallback = on_device ? backend_.get() : nullptr});
     }
-    BALLAST_TRY(compute->cache_, cache::KvCache::create(kv, n_blocks, placements));
-    compute->blocks_ = std::make_unique<cache::BlockPool>(n_blocks);
-    BALLAST_TRY(
-        compute->executor_,
-        Executor::create(model,
-                         *compute->backend_,
-                         *compute->cache_,
-                         {.rows = shape.rows, .outputs = shape.outputs, .context = shape.context}));
-    return compute;
+    BALLAST_TRY(cache_, cache::KvCache::create(sizes.shape, sizes.n_blocks, placements));
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+        if (cache_->backend_of(i).device() != placements[i].backend->device()) {
+            device_->give_up_attention(placements[i].layer);
+        }
+    }
+    return {};
+}
+
+const Residency& Compute::residency() const {
+    return device_ != nullptr ? device_->residency() : cpu_only_;
+}
+
+std::string Compute::device_summary() const {
+    if (device_ == nullptr) {
+        return "";
+    }
+    const Residency& facts = device_->residency();
+    return fmt::format("{} computes {} of the {} groups of tensors and holds {:.1f} MiB",
+                       device_backend_->name(),
+                       facts.n_on_device(),
+                       facts.groups.size(),
+                       static_cast<double>(facts.device_bytes()) / static_cast<double>(kMiB));
 }
 
 }  // namespace ballast::runtime

@@ -169,6 +169,15 @@ int Engine::threads() const {
 std::string Engine::isa() const {
     return isa_name(state_->compute->kernels().isa);
 }
+const scheduler::TensorCatalog& Engine::catalog() const {
+    return state_->compute->catalog();
+}
+const Residency& Engine::residency() const {
+    return state_->compute->residency();
+}
+std::string Engine::device_summary() const {
+    return state_->compute->device_summary();
+}
 bool Engine::idle() const {
     return state_->idle.load();
 }

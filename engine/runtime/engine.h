@@ -13,6 +13,7 @@
 #include "engine/runtime/loaded_model.h"
 #include "engine/runtime/options.h"
 #include "engine/runtime/ports.h"
+#include "engine/runtime/residency.h"
 
 namespace ballast::runtime {
 
@@ -45,6 +46,11 @@ class Engine {
     /// Compute threads in use and the name of the kernels' instruction set.
     int threads() const;
     std::string isa() const;
+    /// The model's groups of tensors and where they are; the same as long as the engine lives.
+    const scheduler::TensorCatalog& catalog() const;
+    const Residency& residency() const;
+    /// For people, about the second device; "" without one.
+    std::string device_summary() const;
     /// No job is running. Any thread.
     bool idle() const;
     /// Not empty once the engine cannot go on, e.g. because the model file was cut while mapped:

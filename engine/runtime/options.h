@@ -2,6 +2,7 @@
 // What a user may set about the engine; composed into the configuration by config/.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace ballast::runtime {
@@ -20,6 +21,9 @@ struct EngineOptions {
     std::string force_isa = {};   // "" or a name of engine/base/cpu_features.h
     /// Measure the machine in idle gaps, where that has not been done yet.
     bool profile_when_idle = true;
+    std::string device = "auto";  // "auto" or "" (none yet: the CPU alone), "host"
+    /// Most device memory that is used, in bytes; 0: what the device has (host: 256 MiB).
+    std::uint64_t vram_budget = 0;
 };
 
 }  // namespace ballast::runtime

@@ -108,6 +108,7 @@ void print_result(const BenchArgs& args, const Speeds& speeds, runtime::Compute&
             {"runs", args.runs},
             {"threads", n_threads},
             {"kernels", isa},
+            {"device", compute.device_summary()},
             {"peak_memory_bytes", peak_memory_bytes()}};
         fmt::print("{}\n", result.dump());
         return;
@@ -127,6 +128,9 @@ void print_result(const BenchArgs& args, const Speeds& speeds, runtime::Compute&
                n_threads,
                isa,
                format_bytes(peak_memory_bytes()));
+    if (const std::string device = compute.device_summary(); !device.empty()) {
+        fmt::print("{}\n", device);
+    }
 }
 
 Status run(const BenchArgs& args, const config::Environment& environment) {

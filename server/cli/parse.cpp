@@ -131,7 +131,8 @@ Command add_eval(CLI::App& root) {
         ->type_name("OUT.npy");
     app->add_flag("--last", args->last_only, "Only the logits of the last position.");
     app->add_option("--class", args->arithmetic, "Arithmetic: prefill (the default) or decode.");
-    add_setting_options(*app, args->overrides, {"--threads", "--kv-type"});
+    add_setting_options(
+        *app, args->overrides, {"--threads", "--kv-type", "--device", "--vram-budget"});
     return {app, [app, args]() -> Result<Invocation> {
                 if (args->model.empty()) {
                     return missing(*app, "a model file");
@@ -163,7 +164,8 @@ Command add_bench(CLI::App& root) {
     app->add_option("--decode", args->decode_tokens, "Generated tokens. Default: 128.");
     app->add_option("--runs", args->runs, "Repetitions; the median counts. Default: 3.");
     app->add_flag("--json", args->json, "Print one JSON object.");
-    add_setting_options(*app, args->overrides, {"--threads", "--kv-type"});
+    add_setting_options(
+        *app, args->overrides, {"--threads", "--kv-type", "--device", "--vram-budget"});
     return {app, [app, args]() -> Result<Invocation> {
                 if (args->model.empty()) {
                     return missing(*app, "a model file");

@@ -89,6 +89,29 @@ TEST(Keys, RefuseTextWithANulByte) {
     EXPECT_NE(error_of("model.path", std::string("a\0b", 3)), "accepted");
 }
 
+TEST(Keys, ReadSizesWithAndWithoutAUnit) {
+    const Key& budget = key("engine.vram_budget");
+    Config config;
+    ASSERT_TRUE(assign_text(config, budget, "40MiB"));
+    EXPECT_EQ(config.engine.vram_budget, 40U << 20U);
+    EXPECT_EQ(format_value(config, budget), "\"40MiB\"");
+    ASSERT_TRUE(assign(config, budget, Value(std::string("1.5GB"))));
+    EXPECT_EQ(config.engine.vram_budget, 1500000000U);
+    ASSERT_TRUE(assign(config, budget, Value(std::int64_t{4097})));
+    EXPECT_EQ(config.engine.vram_budget, 4097U);
+    EXPECT_EQ(error_of("engine.vram_budget", "6G"),
+              "engine.vram_budget must be a size like 512MiB, up to 1024TiB, not \"6G\".");
+    EXPECT_NE(error_of("engine.vram_budget", "1025TiB"), "accepted");
+    EXPECT_NE(error_of("engine.vram_budget", "-1"), "accepted");
+    EXPECT_NE(error_of("server.body_bytes_max", "16MiB"), "accepted") << "this key has no units";
+}
+
+TEST(Keys, NameTheDevicesThereAre) {
+    EXPECT_EQ(error_of("engine.device", "host"), "accepted");
+    EXPECT_EQ(error_of("engine.device", "cuda"),
+              "engine.device must be \"auto\" or \"host\", not \"cuda\".");
+}
+
 TEST(Keys, LeaveTheFieldAloneWhenTheyRefuse) {
     Config config;
     EXPECT_FALSE(assign_text(config, key("server.port"), "70000"));

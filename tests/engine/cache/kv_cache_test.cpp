@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/backend/cpu_backend.h"
+#include "engine/backend/host_backend.h"
 #include "engine/cache/kv_cache.h"
 
 namespace ballast::cache {
@@ -63,6 +64,39 @@ TEST_F(KvCacheTest, SaysHowManyBytesAContextTakes) {
         .n_layers = 30, .n_kv_heads = 3, .head_dim = 64, .type = kernels::KvType::kF16};
     EXPECT_EQ(kv_bytes(shape, 1), 23040U);
     EXPECT_EQ(kv_bytes(shape, 8192), 188743680U);
+}
+
+TEST_F(KvCacheTest, KeepsWhatADeviceHasNoRoomForOnTheOther) {
+    const SystemClock clock;
+    const KvShape shape{
+        .n_layers = 3, .n_kv_heads = 2, .head_dim = 16, .type = kernels::KvType::kF16};
+    const std::uint64_t layer_bytes = kv_bytes(shape, 4 * 32) / 3;
+    // One layer's keys and values fit, then half of another's.
+    backend::HostBackend device(
+        *kernels::find_kernels(Isa::kScalar), clock, {.memory_bytes = layer_bytes * 3 / 2});
+    std::vector<KvPlacement> placements;
+    for (int layer = 0; layer < 3; ++layer) {
+        placements.push_back(
+            {.layer = layer, .n_heads = 2, .backend = &device, .fallback = &backend_});
+    }
+    {
+        const auto cache = KvCache::create(shape, 4, placements);
+        ASSERT_TRUE(cache.has_value());
+        EXPECT_EQ((*cache)->backend_of(0).device(), DeviceId::kDevice);
+        EXPECT_EQ((*cache)->backend_of(1).device(), DeviceId::kCpu);
+        EXPECT_EQ((*cache)->backend_of(2).device(), DeviceId::kCpu);
+        EXPECT_EQ(device.used_bytes(), layer_bytes) << "half a layer was given back";
+        for (const backend::KvLayerView& layer : (*cache)->layers()) {
+            ASSERT_EQ(layer.ranges.size(), 1U);
+            std::memset(layer.ranges[0].values, 1, 4 * layer.ranges[0].block_bytes);
+        }
+    }
+    EXPECT_EQ(device.used_bytes(), 0U);
+    placements[1].fallback = nullptr;
+    const auto refused = KvCache::create(shape, 4, placements);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+    EXPECT_EQ(device.used_bytes(), 0U);
 }
 
 TEST_F(KvCacheTest, ReportsMemoryThatIsNotThere) {

@@ -8,6 +8,7 @@
 #include "engine/runtime/batch.h"
 #include "engine/runtime/compute.h"
 #include "tests/engine/runtime/harness.h"
+#include "tests/engine/runtime/script.h"
 
 namespace {
 std::atomic<std::uint64_t> n_allocations{0};
@@ -68,13 +69,22 @@ namespace ballast::test {
 namespace {
 
 TEST(DecodeStep, TakesNoMemory) {
-    for (const std::uint32_t n_experts : {0U, 4U}) {
+    const std::vector<std::pair<std::uint32_t, std::string>> kinds = {
+        {0, "auto"}, {4, "auto"}, {0, "host"}, {4, "host"}};
+    for (const auto& [n_experts, device] : kinds) {
         const TinyFixture fixture({.n_experts = n_experts, .type = quant::QuantType::kQ8_0});
-        auto compute =
-            runtime::Compute::create(*fixture.model().model,
-                                     {.threads = 2},
-                                     {.sequences = 2, .context = 256, .rows = 128, .outputs = 2});
+        const model::Model& model = *fixture.model().model;
+        auto compute = runtime::Compute::create(
+            model,
+            {.threads = 2, .device = device},
+            {.sequences = 2,
+             .context = 256,
+             .rows = 128,
+             .outputs = 2,
+             .plan = whole_group_plan(model.catalog(), [](std::size_t i) { return i % 2 == 0; })});
         ASSERT_TRUE(compute.has_value()) << compute.error().message;
+        const runtime::Residency& facts = (*compute)->residency();
+        ASSERT_EQ(facts.n_on_device(), device == "host" ? 3 : 0);
         runtime::Batch batch(128, 2);
         std::vector<std::unique_ptr<runtime::Sequence>> sequences;
         for (int i = 0; i < 2; ++i) {

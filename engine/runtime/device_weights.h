@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Copies of weights in a device's memory. A weight's home is the file mapping; a copy is a cache of
+// it, packed with others into chunks, because only a whole chunk goes back to the system.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/base/result.h"
+
+namespace ballast::runtime {
+
+/// Bytes of a chunk under a budget: many enough that giving one back matters little, few enough
+/// that allocations stay rare.
+std::uint64_t chunk_bytes(std::uint64_t budget_bytes);
+
+/// Owned by the runtime; the backend and the host's weights outlive it.
+class DeviceWeights {
+  public:
+    DeviceWeights(backend::Backend& backend, std::span<const backend::WeightView> host);
+    ~DeviceWeights();
+    DeviceWeights(const DeviceWeights&) = delete;
+    DeviceWeights& operator=(const DeviceWeights&) = delete;
+
+    /// Copies the units of each group, in order, into chunks of at most that many bytes; a larger
+    /// unit has a chunk of its own. Returns a Status a group: a chunk that cannot be taken or
+    /// filled fails each group with a unit in it, and no other. Once.
+    std::vector<Status> upload(std::span<const std::vector<backend::UnitId>> groups,
+                               std::uint64_t bytes_max);
+    /// Gives the chunks back that no unit of these needs.
+    void keep_only(std::span<const backend::UnitId> units);
+
+    /// By UnitId; what is not there has no data.
+    std::span<const backend::WeightView> views() const { return views_; }
+    std::uint64_t total_bytes() const;
+
+  private:
+    struct Place {
+        int chunk = -1;
+        std::size_t offset = 0;
+    };
+    struct Slab {
+        backend::Chunk memory;
+        std::size_t size_bytes = 0;
+        std::vector<backend::UnitId> units;
+        Status status;
+    };
+    void lay_out(std::span<const backend::UnitId> units, std::uint64_t bytes_max);
+    Status fill(Slab& slab);
+    void release(Slab& slab);
+    std::size_t bytes_of(backend::UnitId unit) const;
+
+    backend::Backend& backend_;
+    std::span<const backend::WeightView> host_;
+    std::vector<backend::WeightView> views_;
+    std::vector<Place> places_;  // by unit
+    std::vector<Slab> slabs_;
+};
+
+}  // namespace ballast::runtime

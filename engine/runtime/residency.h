@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Facts: what is where by now. The plan says what should be; what did not fit or is not supported
+// stays on the CPU, and the reason is told.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/ids.h"
+#include "engine/base/result.h"
+#include "scheduler/plan.h"
+
+namespace ballast::runtime {
+
+/// Where one group of the catalog is computed. Shares of a group and streaming join here.
+struct GroupResidency {
+    DeviceId device = DeviceId::kCpu;
+    std::uint64_t device_weight_bytes = 0;
+    std::uint64_t device_kv_bytes = 0;
+};
+
+/// A snapshot; the runtime owns the original and the executor follows it.
+struct Residency {
+    std::shared_ptr<const scheduler::Plan> plan = nullptr;  // followed; null: there is no device
+    std::vector<GroupResidency> groups = {};                // in the catalog's order
+    std::uint64_t device_step_bytes = 0;                    // activations and angles of a step
+    /// Not empty if groups stay on the CPU that the plan puts on the device: a sentence that says
+    /// how many and why.
+    std::string degraded = {};
+
+    int n_on_device() const;
+    /// Weights, keys and values, and the step's memory.
+    std::uint64_t device_bytes() const;
+    std::vector<DeviceId> devices() const;
+};
+
+/// For people: "the attention of layer 3", "the head".
+std::string group_name(const scheduler::TensorGroup& group);
+
+/// The device of each group of a placement that divides no group. kUnsupported naming the first
+/// that is divided or streamed, which the executor cannot do yet.
+Result<std::vector<DeviceId>> whole_group_devices(const scheduler::TensorCatalog& catalog,
+                                                  const scheduler::Placement& placement);
+
+}  // namespace ballast::runtime

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// How much memory a step takes: its limits, and from them the sizes of activations and scratch.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backend/backend.h"
+#include "engine/model/model.h"
+
+namespace ballast::runtime {
+
+/// Sizes that an executor takes memory for.
+struct ExecutorLimits {
+    int rows = 0;     // token rows of one step
+    int outputs = 0;  // rows of one step whose logits are wanted
+    int context = 0;  // positions of one sequence
+};
+
+/// What a backend takes scratch for.
+backend::StepLimits step_limits(const model::Model& model, const ExecutorLimits& limits);
+
+/// Floats of a slot that holds as many rows as a step can have.
+std::size_t slot_floats(const model::OpsList::Slot& slot, const ExecutorLimits& limits);
+
+/// Bytes that a step's activations and angles take on a device that runs all groups but the head,
+/// and what the head adds.
+struct StepBytes {
+    std::uint64_t layers = 0;
+    std::uint64_t head = 0;
+};
+StepBytes device_step_bytes(const model::OpsList& ops, const ExecutorLimits& limits);
+
+}  // namespace ballast::runtime

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+// A model on two devices: the bits of the CPU alone, memory that is kept to, what happens when the
+// device refuses or is lost, and what a step took.
+#include "engine/runtime/step_plan.h"
+#include "engine/runtime/whole_groups.h"
+#include "tests/engine/runtime/harness.h"
+#include "tests/engine/runtime/script.h"
+#include "tests/support/sanitizer.h"
+
+namespace ballast::test {
+namespace {
+
+const model::Model& model_of(const TinyFixture& fixture) {
+    return *fixture.model().model;
+}
+
+runtime::EngineOptions on_host(std::uint64_t budget = 64ULL << 20U) {
+    return {.threads = 2, .device = "host", .vram_budget = budget};
+}
+
+class Hybrid : public testing::TestWithParam<TinyModelOptions> {};
+
+TEST_P(Hybrid, GivesTheBitsOfTheCpuWhereverTheGroupsAre) {
+    const TinyFixture fixture(GetParam());
+    expect_the_bits_of_the_cpu(model_of(fixture), 0, kSanitized ? 6 : 19, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds,
+    Hybrid,
+    testing::Values(TinyModelOptions{},
+                    TinyModelOptions{.type = quant::QuantType::kQ8_0},
+                    TinyModelOptions{.n_experts = 4, .type = quant::QuantType::kQ4_1},
+                    TinyModelOptions{.architecture = "gemma3", .n_layers = 6, .n_kv_heads = 1}),
+    testing::PrintToStringParamName());
+
+TEST(HybridMemory, KeepsToEveryBudgetAndGivesTheSameBits) {
+    const TinyFixture fixture({.n_layers = 3, .type = quant::QuantType::kQ8_0});
+    const auto expected = logits_of_script(model_of(fixture), {.threads = 1}, Script::shape(), 2);
+    ASSERT_TRUE(expected.has_value());
+    int most = 0;
+    for (const std::uint64_t budget :
+         {1ULL, 100000ULL, 150000ULL, 250000ULL, 400000ULL, 1000000ULL}) {
+        auto compute =
+            runtime::Compute::create(model_of(fixture), on_host(budget), Script::shape());
+        ASSERT_TRUE(compute.has_value()) << compute.error().message;
+        const runtime::Residency& facts = (*compute)->residency();
+        EXPECT_EQ(facts.degraded, "") << budget;
+        EXPECT_LE(facts.device_bytes(), budget);
+        EXPECT_GE(facts.n_on_device(), most) << "more memory, fewer groups";
+        most = facts.n_on_device();
+        Script script(model_of(fixture), **compute, 2);
+        ASSERT_TRUE(script.run().has_value());
+        EXPECT_TRUE(same_bits(script.logits(), *expected)) << budget;
+    }
+    EXPECT_EQ(most, 7) << "all fit in a megabyte";
+}
+
+TEST(HybridMemory, IsFilledFromTheLastLayerOnAndTheHeadComesLast) {
+    const TinyFixture fixture({.n_layers = 3});
+    const scheduler::TensorCatalog& catalog = model_of(fixture).catalog();
+    const auto n_resident = [&](std::uint64_t budget) {
+        const scheduler::Placement placement = runtime::place_whole_groups(
+            catalog, {.budget_bytes = budget, .step = {.layers = 1000, .head = 500}});
+        std::string marks;
+        for (const auto& group : placement.groups) {
+            marks += group.resident > 0 ? '1' : '0';
+        }
+        return marks;
+    };
+    const std::uint64_t last = catalog.groups[5].weight_bytes + catalog.groups[4].weight_bytes;
+    EXPECT_EQ(n_resident(1000), "0000000");
+    EXPECT_EQ(n_resident(1000 + last + 2 * 2048), "0000110");
+    EXPECT_EQ(n_resident(1ULL << 40U), "1111111");
+}
+
+TEST(HybridFaults, AFailedAllocationKeepsGroupsOnTheCpuAndSaysSo) {
+    const TinyFixture fixture({.n_layers = 2, .type = quant::QuantType::kQ8_0});
+    const auto expected = logits_of_script(model_of(fixture), {.threads = 1}, Script::shape(), 1);
+    ASSERT_TRUE(expected.has_value());
+    bool whole = false;
+    int n_degraded = 0;
+    for (std::uint64_t n = 1; !whole; ++n) {
+        runtime::ComputeShape shape = Script::shape();
+        shape.plan = random_plan(model_of(fixture).catalog(), 0);
+        shape.host.faults.failed_allocation = n;
+        auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        ASSERT_TRUE(compute.has_value()) << compute.error().message;
+        const runtime::Residency& facts = (*compute)->residency();
+        whole = facts.degraded.empty();
+        n_degraded += whole ? 0 : 1;
+        EXPECT_EQ(whole, facts.n_on_device() == 5) << n;
+        EXPECT_TRUE(whole || facts.degraded.find("planned fault") != std::string::npos ||
+                    facts.degraded.find("keys and values") != std::string::npos)
+            << facts.degraded;
+        Script script(model_of(fixture), **compute, 1);
+        ASSERT_TRUE(script.run().has_value());
+        EXPECT_TRUE(same_bits(script.logits(), *expected)) << n;
+    }
+    // Slots, angles, a chunk of weights, and keys and values of two layers.
+    EXPECT_GE(n_degraded, 12);
+}
+
+TEST(HybridFaults, AnUnsupportedTypeKeepsItsGroupsOnTheCpuAndNamesTheTensor) {
+    const TinyFixture fixture({.n_layers = 2, .type = quant::QuantType::kQ8_0});
+    runtime::ComputeShape shape = Script::shape();
+    shape.plan = random_plan(model_of(fixture).catalog(), 0);
+    shape.host.refused_types = {quant::QuantType::kQ8_0};
+    const auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+    ASSERT_TRUE(compute.has_value());
+    EXPECT_EQ((*compute)->residency().n_on_device(), 0);
+    EXPECT_EQ((*compute)->residency().device_bytes(), 0U);
+    EXPECT_NE((*compute)->residency().degraded.find("5 of the 5 groups that the plan puts on host"),
+              std::string::npos)
+        << (*compute)->residency().degraded;
+    EXPECT_NE((*compute)->residency().degraded.find("tensor blk.0.attn_q.weight is Q8_0"),
+              std::string::npos)
+        << (*compute)->residency().degraded;
+}
+
+TEST(HybridFaults, ALostDeviceFailsTheStepAndNothingHangs) {
+    const TinyFixture fixture({.n_layers = 2});
+    for (std::uint64_t n = 1; n <= 12; ++n) {
+        runtime::ComputeShape shape = Script::shape();
+        shape.plan = random_plan(model_of(fixture).catalog(), 2 + n % 2);
+        shape.host.faults.lost_at_submission = n;
+        auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        ASSERT_TRUE(compute.has_value());
+        Script script(model_of(fixture), **compute, 2);
+        const Status status = script.run();
+        ASSERT_FALSE(status.has_value()) << n;
+        EXPECT_EQ(status.error().code, ErrorCode::kDeviceLost);
+        EXPECT_NE(status.error().message.find("start the server again"), std::string::npos);
+        Script again(model_of(fixture), **compute, 2);
+        EXPECT_EQ(again.run().error().code, ErrorCode::kDeviceLost);
+    }
+}
+
+TEST(HybridFaults, ARefusedSubmissionFailsOneStepAndTheNextIsRight) {
+    const TinyFixture fixture({.n_layers = 2});
+    const auto expected = logits_of_script(model_of(fixture), {.threads = 1}, Script::shape(), 1);
+    ASSERT_TRUE(expected.has_value());
+    for (std::uint64_t n = 1; n <= 6; ++n) {
+        runtime::ComputeShape shape = Script::shape();
+        shape.plan = random_plan(model_of(fixture).catalog(), 2);
+        shape.host.faults.failed_submission = n;
+        auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        ASSERT_TRUE(compute.has_value());
+        {
+            Script script(model_of(fixture), **compute, 1);
+            EXPECT_EQ(script.run().error().code, ErrorCode::kOutOfMemory) << n;
+        }
+        Script script(model_of(fixture), **compute, 1);
+        const Status status = script.run();
+        ASSERT_TRUE(status.has_value()) << status.error().message;
+        EXPECT_TRUE(same_bits(script.logits(), *expected)) << n;
+    }
+}
+
+TEST(HybridFaults, APlanThatDividesAGroupIsRefused) {
+    const TinyFixture fixture;
+    for (const int streamed : {0, 1}) {
+        runtime::ComputeShape shape = Script::shape();
+        auto plan = std::make_shared<scheduler::Plan>(*random_plan(model_of(fixture).catalog(), 2));
+        plan->placement.groups[0].resident = 1 + streamed;
+        plan->placement.groups[0].streamed = streamed;
+        shape.plan = plan;
+        const auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        ASSERT_FALSE(compute.has_value());
+        EXPECT_EQ(compute.error().code, ErrorCode::kUnsupported);
+        EXPECT_NE(compute.error().message.find("the attention of layer 0"), std::string::npos);
+    }
+}
+
+TEST(HybridOptions, NameTheDevicesThereAre) {
+    const TinyFixture fixture;
+    const auto compute =
+        runtime::Compute::create(model_of(fixture), {.device = "cuda"}, Script::shape());
+    ASSERT_FALSE(compute.has_value());
+    EXPECT_EQ(compute.error().code, ErrorCode::kInvalidRequest);
+    EXPECT_EQ(compute.error().message,
+              "device is \"cuda\"; possible are auto (the CPU alone) and host");
+    for (const std::string none : {"", "auto"}) {
+        const auto alone =
+            runtime::Compute::create(model_of(fixture), {.device = none}, Script::shape());
+        ASSERT_TRUE(alone.has_value());
+        EXPECT_EQ((*alone)->device_summary(), "");
+        EXPECT_EQ((*alone)->residency().n_on_device(), 0);
+        EXPECT_EQ((*alone)->residency().groups.size(), 5U);
+    }
+}
+
+TEST(HybridDelays, DoNotChangeABit) {
+    const TinyFixture fixture({.n_layers = 3});
+    const auto expected = logits_of_script(model_of(fixture), {.threads = 1}, Script::shape(), 2);
+    ASSERT_TRUE(expected.has_value());
+    for (std::uint64_t seed = 5; seed < 9; ++seed) {
+        runtime::ComputeShape shape = Script::shape();
+        shape.plan = random_plan(model_of(fixture).catalog(), seed);
+        shape.host.faults.seed = seed;
+        shape.host.faults.delay_max = std::chrono::microseconds(200);
+        const auto logits = logits_of_script(model_of(fixture), on_host(), shape, 2);
+        ASSERT_TRUE(logits.has_value()) << logits.error().message;
+        EXPECT_TRUE(same_bits(*logits, *expected)) << seed;
+    }
+}
+
+TEST(StepPlan, CopiesTheResidualAloneAcrossTheBorder) {
+    const TinyFixture fixture({.n_layers = 2});
+    const model::Model& model = model_of(fixture);
+    const std::vector<DeviceId> devices = {
+        DeviceId::kCpu, DeviceId::kDevice, DeviceId::kDevice, DeviceId::kCpu, DeviceId::kDevice};
+    const auto plan =
+        runtime::make_step_plan(model.ops(), model.catalog(), devices, model.logits());
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    ASSERT_EQ(plan->pieces.size(), 6U);
+    const backend::SlotId residual = 0;
+    const std::vector<std::size_t> arrivals = {0, 0, 1, 0, 1, 1};
+    for (std::size_t i = 0; i < plan->pieces.size(); ++i) {
+        const runtime::StepPiece& piece = plan->pieces[i];
+        EXPECT_EQ(piece.group, static_cast<int>(i) - 1);
+        ASSERT_EQ(piece.arrivals.size(), arrivals[i]) << i;
+        if (!piece.arrivals.empty()) {
+            EXPECT_EQ(piece.arrivals[0], residual);
+        }
+    }
+    EXPECT_TRUE(plan->logits_on_device);
+    EXPECT_EQ(plan->segments(1, 2).size(), 2U);
+    EXPECT_EQ(plan->segments(0, 4).size(), 6U);
+    EXPECT_TRUE(plan->device_tables[0]);
+    const auto alone = runtime::make_step_plan(
+        model.ops(), model.catalog(), std::vector<DeviceId>(5), model.logits());
+    ASSERT_TRUE(alone.has_value());
+    EXPECT_FALSE(alone->logits_on_device);
+    EXPECT_FALSE(alone->device_tables[0]);
+    EXPECT_EQ(alone->device_slots, std::vector<bool>(model.ops().slots().size()));
+}
+
+TEST(OpTimes, CoverEveryGroupOnceAndAreNoShorterThanThePace) {
+    const TinyFixture fixture({.n_layers = 3});
+    runtime::ComputeShape shape = Script::shape();
+    shape.plan = whole_group_plan(model_of(fixture).catalog(),
+                                  [](std::size_t i) { return i == 2 || i == 3 || i == 6; });
+    shape.host.pace = {.latency = std::chrono::milliseconds(2)};
+    auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+    ASSERT_TRUE(compute.has_value());
+    Script script(model_of(fixture), **compute, 1);
+    ASSERT_TRUE(script.run().has_value());
+    int next = -1;
+    for (const runtime::OpTime& time : (*compute)->executor().op_times()) {
+        EXPECT_EQ(time.first_group, next);
+        next += time.n_groups;
+        const bool on_device = time.first_group == 2 || time.first_group == 6;
+        EXPECT_EQ(time.device, on_device ? DeviceId::kDevice : DeviceId::kCpu);
+        EXPECT_EQ(time.n_groups, time.first_group == 2 ? 2 : 1);
+        EXPECT_EQ(time.rows, 3);
+        EXPECT_GT(time.busy.count(), 0);
+        if (on_device) {
+            EXPECT_GE(time.busy, std::chrono::milliseconds(2));
+            // The residual goes there and something comes back, each at least 2 ms on its way.
+            EXPECT_GE(time.hops, std::chrono::milliseconds(4));
+        } else {
+            EXPECT_EQ(time.hops.count(), 0);
+        }
+    }
+    EXPECT_EQ(next, 7);
+}
+
+TEST(HybridEngine, ServesTheSameTextAsTheCpu) {
+    const TinyFixture fixture({.n_layers = 2, .type = quant::QuantType::kQ8_0});
+    std::vector<std::string> texts;
+    for (const std::string device : {"auto", "host"}) {
+        Running running(fixture.model(), {.threads = 2, .device = device, .vram_budget = 300000});
+        std::vector<std::shared_ptr<RecordingSink>> sinks;
+        for (int i = 0; i < 4; ++i) {
+            sinks.push_back(running.submit(make_job({1, 2, 3 + i}, 12, 5)));
+        }
+        for (const auto& sink : sinks) {
+            ASSERT_TRUE(sink->wait_for_end());
+            ASSERT_FALSE(sink->error().has_value()) << sink->error()->message;
+            texts.push_back(sink->text());
+        }
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(texts[i], texts[4 + i]);
+    }
+}
+
+}  // namespace
+}  // namespace ballast::test
