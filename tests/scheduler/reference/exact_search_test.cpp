@@ -75,7 +75,7 @@ TEST(ExactSearch, SaysThatNothingFits) {
 }
 
 TEST(ExactSearch, FindsTheSameByLabelsAsByTryingAll) {
-    constexpr int kRounds = 300;
+    constexpr int kRounds = 3000;
     int blocking = 0;
     int unified = 0;
     int experts = 0;

@@ -2,9 +2,12 @@
 #include "tests/scheduler/reference/instances.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
+
+#include "scheduler/profile/bound.h"
 
 namespace ballast::test {
 namespace {
@@ -81,6 +84,47 @@ TEST(Instances, GiveAFewDifferentWaysToPlaceEachGroup) {
                 EXPECT_EQ(std::count(options.begin(), options.end(), options[i]), 1);
             }
         }
+    }
+}
+
+/// Any division: what streams and what the CPU does of each group at random.
+scheduler::GroupPlacement draw_placement(Rng& rng, const TensorGroup& group, bool may_stream) {
+    const double cpu = 0.6 * rng.uniform();
+    const double streamed = may_stream ? 0.4 * rng.uniform() : 0.0;
+    const bool all_on_one_side = rng.below(8) == 0;
+    if (group.kind == GroupKind::kExperts) {
+        const int resident = static_cast<int>(cpu * group.parts);
+        return {.resident = all_on_one_side ? group.parts : resident, .shared_on_device = true};
+    }
+    if (all_on_one_side) {
+        return {};
+    }
+    const int streamed_parts = static_cast<int>(streamed * group.parts);
+    const int cpu_parts = static_cast<int>(cpu * group.parts);
+    return {.resident = group.parts - streamed_parts - cpu_parts, .streamed = streamed_parts};
+}
+
+TEST(Instances, TakeNoLessThanThePhysicalBoundHoweverPlaced) {
+    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+        const Instance instance = seed % 2 == 0 ? draw_instance(seed) : draw_small_instance(seed);
+        const scheduler::HardwareProfile& h = instance.hardware;
+        Rng rng(seed);
+        scheduler::Placement placement;
+        scheduler::StepDemand demand;
+        for (const TensorGroup& group : instance.catalog.groups) {
+            placement.groups.push_back(draw_placement(rng, group, !h.unified_memory));
+            for (const Outcome& o :
+                 outcomes(h, instance.decode(), group, placement.groups.back())) {
+                const double device_gb = o.device_seconds * h.device_read_gbps;
+                demand.read_gb += o.probability * (device_gb + o.cpu_bytes / 1e9);
+                demand.resident_gb += o.probability * (device_gb - o.streamed_bytes / 1e9);
+            }
+        }
+        // The lane may do better in one step at the expense of the next, hence a mean.
+        const std::vector<double> steps =
+            reference_steps_in_a_row(instance.catalog, h, placement, instance.decode(), 16);
+        const double mean = std::accumulate(steps.begin() + 8, steps.end(), 0.0) / 8.0;
+        EXPECT_GE(mean, scheduler::lower_bound_seconds(h, demand) * (1.0 - 1e-9)) << instance.name;
     }
 }
 

@@ -402,29 +402,38 @@ Usable after_group(const HardwareProfile& h,
     return after_outcomes(h, step, hop_seconds, group, before, nullptr);
 }
 
-double reference_step_seconds(const scheduler::TensorCatalog& catalog,
-                              const HardwareProfile& h,
-                              const scheduler::Placement& placement,
-                              const ReferenceStep& step) {
+std::vector<double> reference_steps_in_a_row(const scheduler::TensorCatalog& catalog,
+                                             const HardwareProfile& h,
+                                             const scheduler::Placement& placement,
+                                             const ReferenceStep& step,
+                                             int steps) {
     BALLAST_CHECK(placement.groups.size() == catalog.groups.size());
     const double hop = reference_hop_seconds(catalog, h, step);
     std::vector<std::vector<Outcome>> groups;
     for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
         groups.push_back(outcomes(h, step, catalog.groups[i], placement.groups[i]));
     }
-    // Decode repeats, and the lane runs ahead into the next step; prefill does not.
     CopyLane lane(h);
+    std::vector<double> seconds;
     double begin = 0.0;
-    double end = 0.0;
-    for (int i = 0; i < (step.tokens > 1 ? 1 : kDecodeSteps); ++i) {
-        begin = end;
+    for (int i = 0; i < steps; ++i) {
         Usable usable = {begin + hop, begin};
         for (const std::vector<Outcome>& group : groups) {
             usable = after_outcomes(h, step, hop, group, usable, &lane);
         }
-        end = usable.cpu;
+        seconds.push_back(usable.cpu - begin);
+        begin = usable.cpu;
     }
-    return end - begin;
+    return seconds;
+}
+
+double reference_step_seconds(const scheduler::TensorCatalog& catalog,
+                              const HardwareProfile& h,
+                              const scheduler::Placement& placement,
+                              const ReferenceStep& step) {
+    // Decode repeats, and the lane runs ahead into the next step; prefill does not.
+    const int steps = step.tokens > 1 ? 1 : kDecodeSteps;
+    return reference_steps_in_a_row(catalog, h, placement, step, steps).back();
 }
 
 double reference_group_bytes(const TensorGroup& group,

@@ -29,6 +29,13 @@ double reference_step_seconds(const scheduler::TensorCatalog& catalog,
                               const scheduler::Placement& placement,
                               const ReferenceStep& step);
 
+/// The seconds of each of `steps` equal steps in a row, from an empty ring on.
+std::vector<double> reference_steps_in_a_row(const scheduler::TensorCatalog& catalog,
+                                             const scheduler::HardwareProfile& hardware,
+                                             const scheduler::Placement& placement,
+                                             const ReferenceStep& step,
+                                             int steps);
+
 /// When the residual is usable on either side.
 struct Usable {
     double device = 0.0;

@@ -294,6 +294,34 @@ TEST(ReferenceStep, ReadsTheCacheBeforeTheTiles) {
                 kTiny);
 }
 
+TEST(ReferenceStep, CopiesBeforeABlockingHopHasEnded) {
+    // Both begin at 0.1008. By then 0.504 MB have crossed, until the CPU ends at 1.1008 another
+    // 2 MB; the other 7.496 take 1.4992, to 2.6. The device ends at 2.7.
+    EXPECT_NEAR(ms(machine(),
+                   {{feed_forward(20 * kMb), {.prefill_streamed = 5}}},
+                   {.tokens = 2, .blocking_hops = true}),
+                2.7 + 0.1008,
+                kTiny);
+}
+
+TEST(ReferenceStep, LeavesTheLinkToItselfUntilABlockedCpuBegins) {
+    // Of 2 MB 0.504 have crossed at 0.1008, when the CPU begins its 0.8 ms; the rest at 2 GB/s by
+    // 0.8488. The device reads as slowly as the CPU: the tile is done at 1.0488.
+    HardwareProfile h = machine();
+    h.device_read_gbps = 10;
+    EXPECT_NEAR(ms(h,
+                   {{feed_forward(10 * kMb), {.prefill_streamed = 2}}},
+                   {.tokens = 2, .blocking_hops = true}),
+                1.0488 + 0.1008,
+                kTiny);
+}
+
+TEST(ReferenceStep, SendsNoResidualOnUnifiedMemory) {
+    EXPECT_NEAR(ms(unified_machine(), {{feed_forward(10 * kMb), kDevice}}, {.tokens = 100}),
+                0.1 + 0.1 + 0.1,
+                kTiny);
+}
+
 TEST(ReferenceStep, BeginsPrefillWithAnEmptyRing) {
     // 128 MiB: four tiles cross one after the other, in decode four would be there.
     EXPECT_NEAR(ms(machine(),
@@ -344,6 +372,11 @@ TEST(ReferenceMemory, AddsResidentWeightsTheCacheAndTheRing) {
         reference_device_bytes(catalog, {{{.resident = 2, .streamed = 3}, kCpu, kCpu}}, reserve),
         (20.0 + 5.0 + 0.5 + 4 * 30.0) * kMb,
         1.0);
+    // The same where that streams in prefill only.
+    EXPECT_NEAR(reference_device_bytes(
+                    catalog, {{{.resident = 2, .prefill_streamed = 3}, kCpu, kCpu}}, reserve),
+                (20.0 + 5.0 + 0.5 + 4 * 30.0) * kMb,
+                1.0);
     // 10 MB and two experts resident, one that may stream: 20 MB.
     const GroupPlacement some = {.resident = 2, .prefill_streamed = 1, .shared_on_device = true};
     EXPECT_NEAR(reference_device_bytes(catalog, {{kCpu, kCpu, some}}, reserve),
