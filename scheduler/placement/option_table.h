@@ -41,8 +41,8 @@ class OptionTable {
   public:
     OptionTable(const StepModel& model, const KvReserve& reserve, const Ladder& ladder);
 
-    /// Fills in Option::prefill_seconds. On unified memory the device may compute in prefill what is
-    /// the CPU's in decode if `maps_all`, because all of the model fits.
+    /// Fills in Option::prefill_seconds. On unified memory the device may compute in prefill what
+    /// is the CPU's in decode if `maps_all`, because all of the model fits.
     void estimate_prefill(const StepModel& prefill, bool maps_all);
 
     const StepModel& model() const { return *model_; }
