@@ -24,7 +24,9 @@ struct Instance {
     Locality locality = Locality::kUniform;
     bool blocking_hops = false;
 
-    scheduler::KvReserve reserve() const { return {.tokens = context}; }
+    scheduler::KvReserve reserve() const {
+        return {.tokens = context, .unified_memory = hardware.unified_memory};
+    }
     ReferenceStep decode() const {
         return {.depth = depth, .blocking_hops = blocking_hops, .locality = locality};
     }

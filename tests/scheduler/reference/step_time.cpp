@@ -71,8 +71,10 @@ Outcome divide(const HardwareProfile& h,
     Outcome out;
     out.on_device = device > 0;
     out.on_cpu = cpu > 0;
-    out.device_seconds = all.on_device(h) * (device * part);
-    out.streamed_seconds = weights.on_device(h) * (streamed * part);
+    if (out.on_device) {
+        out.device_seconds = all.on_device(h) * (device * part);
+        out.streamed_seconds = weights.on_device(h) * (streamed * part);
+    }
     out.streamed_bytes = weights.bytes * streamed / group.parts;
     out.cpu_seconds = all.on_cpu(h) * (cpu * part);
     out.cpu_bytes = all.bytes * (cpu * part);
@@ -162,8 +164,10 @@ Outcome prefill_experts(const HardwareProfile& h,
     out.on_cpu = cpu > 0 || !always_on_device;
     const Work device_work = (always_on_device ? always : Work{}) + on_device * (device * part);
     const Work cpu_work = (always_on_device ? Work{} : always) + on_cpu * (cpu * part);
-    out.device_seconds = device_work.on_device(h);
-    out.streamed_seconds = on_device.on_device(h) * (streamed * part);
+    if (out.on_device) {
+        out.device_seconds = device_work.on_device(h);
+        out.streamed_seconds = on_device.on_device(h) * (streamed * part);
+    }
     out.streamed_bytes =
         on_device.bytes * streamed / group.parts + (always_crosses ? always.bytes : 0.0);
     out.cpu_seconds = cpu_work.on_cpu(h);
@@ -356,7 +360,8 @@ void check(const HardwareProfile& h,
     const int streamed = streamed_parts(placed, step);
     BALLAST_CHECK(placed.resident >= 0 && streamed >= 0);
     BALLAST_CHECK(placed.resident + streamed <= group.parts);
-    BALLAST_CHECK(!h.unified_memory || streamed == 0);
+    BALLAST_CHECK(!h.unified_memory || placed.streamed == 0);
+    BALLAST_CHECK(h.has_device || (placed.resident == 0 && streamed == 0));
     if (group.kind == GroupKind::kExperts) {
         BALLAST_CHECK(placed.streamed == 0);
         BALLAST_CHECK(placed.shared_on_device || placed.resident == 0);
@@ -374,7 +379,7 @@ double reference_hop_seconds(const scheduler::TensorCatalog& catalog,
                              const HardwareProfile& h,
                              const ReferenceStep& step) {
     double seconds = h.hop_us * kMicro;
-    if (step.tokens > 1 && !h.unified_memory) {
+    if (step.tokens > 1 && h.has_device && !h.unified_memory) {
         seconds += step.tokens * catalog.width * kBytesPerResidual / (h.link_gbps * kGiga);
     }
     return seconds;
@@ -385,13 +390,18 @@ std::vector<Outcome> outcomes(const HardwareProfile& h,
                               const TensorGroup& group,
                               const GroupPlacement& placed) {
     check(h, step, group, placed);
-    if (group.kind != GroupKind::kExperts) {
-        return {divide(h, step, group, placed)};
+    const bool experts = group.kind == GroupKind::kExperts;
+    if (experts && step.tokens == 1) {
+        return decode_experts(h, step, group, placed);
     }
-    if (step.tokens > 1) {
-        return {prefill_experts(h, step, group, placed)};
+    Outcome one =
+        experts ? prefill_experts(h, step, group, placed) : divide(h, step, group, placed);
+    if (h.unified_memory) {
+        // What is the device's in prefill only is read where it is.
+        one.streamed_seconds = 0.0;
+        one.streamed_bytes = 0.0;
     }
-    return decode_experts(h, step, group, placed);
+    return {one};
 }
 
 Usable after_group(const HardwareProfile& h,
@@ -439,28 +449,33 @@ double reference_step_seconds(const scheduler::TensorCatalog& catalog,
 double reference_group_bytes(const TensorGroup& group,
                              const GroupPlacement& placed,
                              const scheduler::KvReserve& reserve) {
+    // On one memory what the device computes in prefill only is mapped like all that it computes.
+    const int mapped = reserve.unified_memory ? placed.prefill_streamed : 0;
+    const double resident = placed.resident + mapped;
     if (group.kind == GroupKind::kExperts) {
-        const double experts = static_cast<double>(group.expert_bytes) * placed.resident;
-        return experts + (placed.shared_on_device ? static_cast<double>(group.weight_bytes) : 0.0);
+        const bool always = placed.shared_on_device || mapped > 0;
+        return static_cast<double>(group.expert_bytes) * resident +
+               (always ? static_cast<double>(group.weight_bytes) : 0.0);
     }
-    const double part = 1.0 / group.parts;
-    const int computed = placed.resident + std::max(placed.streamed, placed.prefill_streamed);
+    // Heads that the device computes in prefill only leave no keys and values there.
+    const int computed = placed.resident + std::max(placed.streamed, mapped);
     const double cache =
         static_cast<double>(group.kv_bytes_per_token) * static_cast<double>(reserve.tokens) +
         static_cast<double>(group.state_bytes);
-    return static_cast<double>(group.weight_bytes) * (placed.resident * part) +
-           cache * (computed * part);
+    return (static_cast<double>(group.weight_bytes) * resident + cache * computed) / group.parts;
 }
 
-double reference_ring_piece(const TensorGroup& group, const GroupPlacement& placed) {
-    if (group.kind == GroupKind::kExperts) {
-        if (placed.prefill_streamed == 0) {
-            return 0.0;
-        }
-        const double experts = static_cast<double>(group.expert_bytes) * placed.prefill_streamed;
-        return experts + (placed.shared_on_device ? 0.0 : static_cast<double>(group.weight_bytes));
-    }
+double reference_ring_piece(const TensorGroup& group,
+                            const GroupPlacement& placed,
+                            const scheduler::KvReserve& reserve) {
     const int streamed = std::max(placed.streamed, placed.prefill_streamed);
+    if (reserve.unified_memory || streamed == 0) {
+        return 0.0;
+    }
+    if (group.kind == GroupKind::kExperts) {
+        return static_cast<double>(group.expert_bytes) * streamed +
+               (placed.shared_on_device ? 0.0 : static_cast<double>(group.weight_bytes));
+    }
     return static_cast<double>(group.weight_bytes) * streamed / group.parts;
 }
 
@@ -470,8 +485,9 @@ double reference_device_bytes(const scheduler::TensorCatalog& catalog,
     double bytes = 0.0;
     double piece = 0.0;
     for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
-        bytes += reference_group_bytes(catalog.groups[i], placement.groups[i], reserve);
-        piece = std::max(piece, reference_ring_piece(catalog.groups[i], placement.groups[i]));
+        const TensorGroup& group = catalog.groups[i];
+        bytes += reference_group_bytes(group, placement.groups[i], reserve);
+        piece = std::max(piece, reference_ring_piece(group, placement.groups[i], reserve));
     }
     return bytes +
            scheduler::kRingTiles * std::min(piece, static_cast<double>(scheduler::kTileBytesMax));

@@ -22,8 +22,8 @@ struct ReferenceStep {
     Locality locality = Locality::kUniform;
 };
 
-/// Preconditions (checked): one entry a group, no part twice, nothing streamed on unified memory,
-/// no experts resident or streamed in decode that the page does not allow.
+/// Preconditions (checked): one entry a group, no part twice, nothing streamed in decode on unified
+/// memory, no experts resident or streamed in decode that the page does not allow.
 double reference_step_seconds(const scheduler::TensorCatalog& catalog,
                               const scheduler::HardwareProfile& hardware,
                               const scheduler::Placement& placement,
@@ -76,13 +76,14 @@ Usable after_group(const scheduler::HardwareProfile& hardware,
 int tiles_of(double streamed_bytes);
 
 /// Device memory of one group, in bytes, without the ring: resident weights and the KV cache and
-/// states of the parts that the device computes in either phase.
+/// states of the parts that the device computes in decode (on one memory: in either phase).
 double reference_group_bytes(const scheduler::TensorGroup& group,
                              const scheduler::GroupPlacement& placed,
                              const scheduler::KvReserve& reserve);
 /// The most bytes of the group that the ring may have to hold at once.
 double reference_ring_piece(const scheduler::TensorGroup& group,
-                            const scheduler::GroupPlacement& placed);
+                            const scheduler::GroupPlacement& placed,
+                            const scheduler::KvReserve& reserve);
 /// Device memory of a placement, in bytes.
 double reference_device_bytes(const scheduler::TensorCatalog& catalog,
                               const scheduler::Placement& placement,

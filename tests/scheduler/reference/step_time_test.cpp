@@ -322,6 +322,27 @@ TEST(ReferenceStep, SendsNoResidualOnUnifiedMemory) {
                 kTiny);
 }
 
+TEST(ReferenceStep, ReadsInPlaceWhatIsTheDevicesInPrefillOnly) {
+    // As if 8 of 10 parts were resident; decode leaves them to the CPU: 150 MB at 50 GB/s.
+    const std::vector<Placed> prefill = {{feed_forward(150 * kMb), {.prefill_streamed = 8}}};
+    EXPECT_NEAR(ms(unified_machine(), prefill, {.tokens = 2}), 1.9, kTiny);
+    EXPECT_NEAR(ms(unified_machine(), prefill), 3.0, kTiny);
+    // All the experts of a prompt of 2, 60 MB, and the 10 MB that are always read.
+    EXPECT_NEAR(ms(unified_machine(), {{experts(), {.prefill_streamed = 4}}}, {.tokens = 2}),
+                0.1 + 0.7 + 0.1,
+                kTiny);
+}
+
+TEST(ReferenceStep, NeedsNoDevice) {
+    HardwareProfile h;
+    h.has_device = false;
+    h.cpu_read_gbps = 10;
+    h.dram_gbps = 12;
+    h.cpu_tflops = 1;
+    EXPECT_NEAR(ms(h, {{feed_forward(10 * kMb), kCpu}, {experts(), kCpu}}), 6.0, kTiny);
+    EXPECT_NEAR(ms(h, {{feed_forward(10 * kMb), kCpu}}, {.tokens = 2}), 1.0, kTiny);
+}
+
 TEST(ReferenceStep, BeginsPrefillWithAnEmptyRing) {
     // 128 MiB: four tiles cross one after the other, in decode four would be there.
     EXPECT_NEAR(ms(machine(),
@@ -372,10 +393,10 @@ TEST(ReferenceMemory, AddsResidentWeightsTheCacheAndTheRing) {
         reference_device_bytes(catalog, {{{.resident = 2, .streamed = 3}, kCpu, kCpu}}, reserve),
         (20.0 + 5.0 + 0.5 + 4 * 30.0) * kMb,
         1.0);
-    // The same where that streams in prefill only.
+    // The same ring where that streams in prefill only, but the cache of two heads of ten.
     EXPECT_NEAR(reference_device_bytes(
                     catalog, {{{.resident = 2, .prefill_streamed = 3}, kCpu, kCpu}}, reserve),
-                (20.0 + 5.0 + 0.5 + 4 * 30.0) * kMb,
+                (20.0 + 2.0 + 0.2 + 4 * 30.0) * kMb,
                 1.0);
     // 10 MB and two experts resident, one that may stream: 20 MB.
     const GroupPlacement some = {.resident = 2, .prefill_streamed = 1, .shared_on_device = true};
@@ -390,6 +411,18 @@ TEST(ReferenceMemory, AddsResidentWeightsTheCacheAndTheRing) {
     EXPECT_NEAR(reference_device_bytes(catalog, {{kCpu, {.streamed = 5}, some}}, reserve),
                 50.0 * kMb + 128.0 * kMib,
                 1.0);
+}
+
+TEST(ReferenceMemory, MapsOnOneMemoryWhatTheDeviceReadsInPrefill) {
+    scheduler::TensorCatalog catalog;
+    catalog.groups = {attention(100 * kMb, 1000), experts()};
+    const scheduler::KvReserve reserve = {.tokens = 10'000, .unified_memory = true};
+    // 50 MB of weights and half of 10 MB; 10 MB and three experts.
+    EXPECT_NEAR(
+        reference_device_bytes(
+            catalog, {{{.resident = 2, .prefill_streamed = 3}, {.prefill_streamed = 3}}}, reserve),
+        (50.0 + 5.0 + 10.0 + 60.0) * kMb,
+        1.0);
 }
 
 }  // namespace
