@@ -23,6 +23,7 @@ time of the state before is not linear."""
 import json
 import math
 import multiprocessing
+import os
 import queue
 import sys
 
@@ -239,13 +240,18 @@ def answer_or_give_up(problem):
 
 
 def main():
+    # The solver prints a remark of its own now and then; only the answer may go to our output.
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     multiprocessing.set_start_method("fork")
     with open(sys.argv[1]) if len(sys.argv) > 1 else sys.stdin as file:
         problems = json.load(file)
     if isinstance(problems, dict):
-        print(json.dumps(answer_or_give_up(problems)))
+        answer = answer_or_give_up(problems)
     else:
-        print(json.dumps([answer_or_give_up(problem) for problem in problems]))
+        answer = [answer_or_give_up(problem) for problem in problems]
+    with output:
+        print(json.dumps(answer), file=output)
 
 
 if __name__ == "__main__":
