@@ -50,7 +50,7 @@ GroupBytes group_bytes(const TensorGroup& group,
     bytes.weights = share(group.weight_bytes, resident, group.parts);
     const std::uint64_t kv =
         group.kv_bytes_per_token * static_cast<std::uint64_t>(reserve.tokens) + group.state_bytes;
-    bytes.kv = share(kv, placed.resident + placed.streamed, group.parts);
+    bytes.kv = share(kv, resident + placed.streamed, group.parts);
     return bytes;
 }
 

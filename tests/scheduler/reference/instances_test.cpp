@@ -116,7 +116,8 @@ TEST(Instances, TakeNoLessThanThePhysicalBoundHoweverPlaced) {
             for (const Outcome& o :
                  outcomes(h, instance.decode(), group, placement.groups.back())) {
                 const double device_gb = o.device_seconds * h.device_read_gbps;
-                demand.read_gb += o.probability * (device_gb + o.cpu_bytes / 1e9);
+                demand.parts.push_back(
+                    {.read_gb = o.probability * (device_gb + o.cpu_bytes / 1e9)});
                 demand.resident_gb += o.probability * (device_gb - o.streamed_bytes / 1e9);
             }
         }
