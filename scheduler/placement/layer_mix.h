@@ -33,4 +33,11 @@ std::vector<Choice> mix_layers(const OptionTable& table,
                                const Prices& prices,
                                const MixEffort& effort);
 
+/// Choices that are one cheapest chain up to some layer and another from there on, or both in turn:
+/// the chains on all sides of the best prices, of which some fit and some do not.
+std::vector<Choice> splice_chains(const OptionTable& table,
+                                  PriceDual& dual,
+                                  const PriceDual::Bound& bound,
+                                  double memory_limit);
+
 }  // namespace ballast::scheduler

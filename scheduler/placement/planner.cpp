@@ -49,6 +49,7 @@ class Planner {
             search({.kinds_tried = 40000, .kinds = 480, .plans = 64, .prefill_weight = weight});
         }
         prefer_simple();
+        result_.prices = bound_.prices;
         result_.gap = gap();
         return std::move(result_);
     }
@@ -77,7 +78,7 @@ class Planner {
         PriceDual dual(decode_);
         const PriceDual::Bound decode = bound_with_ring(dual, request_.memory_bytes, start_);
         result_.decode_bound_seconds = decode.seconds;
-        result_.prices = decode.prices;
+        bound_ = decode;
         if (has_prefill()) {
             const OptionTable table(prefill_model_, request_.reserve, request_.ladder);
             PriceDual prefill_dual(table);
@@ -109,9 +110,9 @@ class Planner {
             return costs;
         };
         const PriceDual::Bound both =
-            bound_with_ring(dual, request_.memory_bytes, result_.prices, extra);
+            bound_with_ring(dual, request_.memory_bytes, bound_.prices, extra);
         result_.mix_bound_seconds = both.seconds * request_.decode_weight;
-        result_.prices = both.prices;
+        bound_ = both;
     }
 
     /// Adds prefill to a placement.
@@ -202,6 +203,18 @@ class Planner {
         return decode_model_.seconds(shares_);
     }
 
+    /// What it adds to a token of decode, roughly.
+    double prefill_estimate(const Choice& choice) const {
+        if (!has_both()) {
+            return 0.0;
+        }
+        double seconds = 0.0;
+        for (std::size_t i = 0; i < choice.size(); ++i) {
+            seconds += decode_.option(i, choice[i]).prefill_seconds;
+        }
+        return seconds * prefill_in_decode();
+    }
+
     Placement placement_of(const Choice& choice) const {
         Placement placement;
         placement.groups.reserve(choice.size());
@@ -223,15 +236,24 @@ class Planner {
     void search_within(double limit, const MixEffort& effort) {
         struct Timed {
             double seconds = 0.0;
+            double with_prefill = 0.0;
             Choice choice;
         };
         std::vector<Timed> timed;
-        for (Choice& choice : mix_layers(decode_, limit, result_.prices, effort)) {
-            const double seconds = decode_seconds(choice);
-            timed.push_back({.seconds = seconds, .choice = std::move(choice)});
-        }
+        const auto add = [&](std::vector<Choice> choices) {
+            for (Choice& choice : choices) {
+                const double seconds = decode_seconds(choice);
+                const double with_prefill = seconds + prefill_estimate(choice);
+                timed.push_back({.seconds = seconds,
+                                 .with_prefill = with_prefill,
+                                 .choice = std::move(choice)});
+            }
+        };
+        add(mix_layers(decode_, limit, bound_.prices, effort));
+        PriceDual dual(decode_);
+        add(splice_chains(decode_, dual, bound_, limit));
         std::sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) {
-            return a.seconds < b.seconds;
+            return a.with_prefill < b.with_prefill;
         });
         for (std::size_t i = 0; i < std::min(timed.size(), has_prefill() ? kPrefillTried : 1);
              ++i) {
@@ -245,6 +267,7 @@ class Planner {
     StepModel prefill_model_;
     OptionTable decode_;
     std::vector<const ShareCost*> shares_;
+    PriceDual::Bound bound_;  // of decode, or of the mix where there is one
     PlanResult result_;
 };
 

@@ -47,7 +47,8 @@ void PriceDual::fill_matrices(const Prices& prices, double piece_limit) {
     }
 }
 
-ChainSums PriceDual::cheapest(const Prices& prices, double piece_limit) {
+template <class OnGroup>
+ChainSums PriceDual::walk(const Prices& prices, double piece_limit, const OnGroup& on_group) {
     ++n_chains_;
     fill_matrices(prices, piece_limit);
     const double of_time = 1.0 - prices.link;
@@ -88,9 +89,22 @@ ChainSums PriceDual::cheapest(const Prices& prices, double piece_limit) {
         sums.seconds += option.delta[from];
         sums.memory += option.memory;
         sums.link_seconds += option.link_seconds;
+        on_group(group, option);
         lead = from;
     }
     return sums;
+}
+
+ChainSums PriceDual::cheapest(const Prices& prices, double piece_limit) {
+    return walk(prices, piece_limit, [](std::size_t, const Option&) {});
+}
+
+std::vector<int> PriceDual::cheapest_choice(const Prices& prices, double piece_limit) {
+    std::vector<int> choice(table_.n_groups());
+    walk(prices, piece_limit, [&](std::size_t group, const Option& option) {
+        choice[group] = static_cast<int>(&option - table_.options(table_.type_of(group)).data());
+    });
+    return choice;
 }
 
 PriceDual::Edge PriceDual::solve_memory(double memory_limit,
@@ -251,6 +265,7 @@ PriceDual::Bound bound_with_ring(PriceDual& dual,
         const PriceDual::Bound bound = dual.solve(std::max(limit, 0.0), ring.limit, start);
         if (bound.seconds < least.seconds) {
             least = bound;
+            least.piece_limit = ring.limit;
         }
     }
     return least;

@@ -32,6 +32,7 @@ class PriceDual {
     struct Bound {
         double seconds = 0.0;  // no plan within the limits takes less
         Prices prices = {};
+        double piece_limit = 0.0;
     };
     /// Device memory without the ring, in bytes, and the largest piece an option may send. The
     /// link's time adds up over the whole step, so that waits inside it are not in the bound.
@@ -40,6 +41,8 @@ class PriceDual {
 
     /// The cheapest chain at these prices. Options that send more than the limit are left out.
     ChainSums cheapest(const Prices& prices, double piece_limit);
+    /// The same, with the option of each group.
+    std::vector<int> cheapest_choice(const Prices& prices, double piece_limit);
 
     /// Adds a cost in seconds to each option, by type and index; empty for none.
     void set_extra(std::vector<std::vector<double>> extra) { extra_ = std::move(extra); }
@@ -54,6 +57,10 @@ class PriceDual {
         std::array<std::array<const Option*, kLeads>, kLeads> option;
     };
     void fill_matrices(const Prices& prices, double piece_limit);
+    /// Walks the cheapest chain from its end to its beginning: on_group(group, option, lead
+    /// before).
+    template <class OnGroup>
+    ChainSums walk(const Prices& prices, double piece_limit, const OnGroup& on_group);
     /// The dual at the best memory price for one price of the link, and its slope there: the use of
     /// the link less the time, in seconds, of the mix of chains that just fills the memory.
     struct Edge {
