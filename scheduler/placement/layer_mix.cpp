@@ -18,8 +18,8 @@ constexpr std::uint8_t kDeviceOwns = kLeads - 1;
 
 /// One option a class, and what all layers of that kind come to.
 struct Kind {
-    std::vector<int> options;  // by class
-    double seconds = 0.0;      // all layers
+    std::size_t first = 0;  // of its options, one a class
+    double seconds = 0.0;   // all layers
     double memory = 0.0;
     double link_seconds = 0.0;
     double piece = 0.0;
@@ -97,20 +97,19 @@ class Layout {
     int layer_number_ = -1;
 };
 
-class Mixer {
-  public:
-    Mixer(const OptionTable& table,
-          double memory_limit,
-          const Prices& prices,
-          const MixEffort& effort)
-        : table_(table), limit_(memory_limit), prices_(prices), effort_(effort), layout_(table) {}
+}  // namespace
 
-    std::vector<Choice> run() {
+class LayerMixer::Kinds {
+  public:
+    Kinds(const OptionTable& table, const Prices& prices, const MixEffort& effort)
+        : table_(table), prices_(prices), effort_(effort), layout_(table) {
         choose_options();
         make_kinds();
         choose_heads();
-        pair_kinds();
-        return realise();
+    }
+
+    std::vector<Choice> plans(double memory_limit) const {
+        return realise(pair_kinds(memory_limit), memory_limit);
     }
 
   private:
@@ -191,33 +190,32 @@ class Mixer {
         }
     }
 
+    /// Of all combinations the best few for every amount of memory.
     void make_kinds() {
-        std::vector<int> options(table_.n_classes(), 0);
-        extend_kind(0, options);
-        double most = 0.0;
-        for (const Kind& kind : kinds_) {
-            most = std::max(most, kind.memory);
-        }
-        std::sort(kinds_.begin(), kinds_.end(), [](const Kind& a, const Kind& b) {
-            return a.priced < b.priced;
-        });
-        std::array<int, kMemoryBuckets + 1> in_bucket = {};
-        const int per_bucket = std::max(effort_.kinds / kMemoryBuckets, 1);
-        std::vector<Kind> kept;
-        for (Kind& kind : kinds_) {
-            const auto bucket =
-                most > 0.0 ? static_cast<std::size_t>(kind.memory / most * kMemoryBuckets) : 0;
-            if (in_bucket[bucket] < per_bucket) {
-                ++in_bucket[bucket];
-                kept.push_back(std::move(kind));
+        most_memory_ = 0.0;
+        for (const Layout::Distinct& layer : layout_.distinct()) {
+            for (const Layout::Member& member : layer.members) {
+                double most = 0.0;
+                for (const Option& option : table_.options(member.type)) {
+                    most = std::max(most, option.memory);
+                }
+                most_memory_ += layer.count * most;
             }
         }
-        kinds_ = std::move(kept);
+        buckets_.assign(kMemoryBuckets + 1, {});
+        std::vector<int> options(table_.n_classes(), 0);
+        extend_kind(0, options);
+        for (std::vector<Kind>& bucket : buckets_) {
+            kinds_.insert(kinds_.end(), bucket.begin(), bucket.end());
+        }
+        std::sort(kinds_.begin(), kinds_.end(), [](const Kind& a, const Kind& b) {
+            return a.memory < b.memory;
+        });
     }
 
     void extend_kind(std::size_t in_class, std::vector<int>& options) {
         if (in_class == table_.n_classes()) {
-            kinds_.push_back(evaluated(options));
+            keep(evaluated(options), options);
             return;
         }
         if (chosen_[in_class].empty()) {
@@ -230,11 +228,42 @@ class Mixer {
         }
     }
 
+    /// Keeps it if it is among the best of its bucket so far, which are in order.
+    void keep(Kind kind, const std::vector<int>& options) {
+        const auto index = most_memory_ > 0.0
+                               ? static_cast<std::size_t>(kind.memory / most_memory_ *
+                                                          kMemoryBuckets * (1.0 - 1e-12))
+                               : 0;
+        std::vector<Kind>& bucket = buckets_[index];
+        const auto most = static_cast<std::size_t>(std::max(effort_.kinds / kMemoryBuckets, 1));
+        if (bucket.size() == most && kind.priced >= bucket.back().priced) {
+            return;
+        }
+        if (bucket.size() == most) {
+            kind.first = bucket.back().first;
+            bucket.pop_back();
+        } else {
+            kind.first = options_.size();
+            options_.resize(options_.size() + options.size());
+        }
+        std::copy(options.begin(),
+                  options.end(),
+                  options_.begin() + static_cast<std::ptrdiff_t>(kind.first));
+        const auto place =
+            std::upper_bound(bucket.begin(), bucket.end(), kind, [](const Kind& a, const Kind& b) {
+                return a.priced < b.priced;
+            });
+        bucket.insert(place, kind);
+    }
+
+    int option_of(const Kind& kind, std::size_t group) const {
+        return options_[kind.first + static_cast<std::size_t>(table_.class_of(group))];
+    }
+
     /// All layers of one kind. Each distinct layer is run twice: once to find the lead that such
     /// layers settle on, once to measure.
     Kind evaluated(const std::vector<int>& options) const {
         Kind kind;
-        kind.options = options;
         std::uint8_t lead = kCpuOwns;
         for (const Layout::Distinct& layer : layout_.distinct()) {
             double seconds = 0.0;
@@ -300,16 +329,17 @@ class Mixer {
 
     const Option& head(int option) const { return table_.option(layout_.heads().front(), option); }
 
-    void pair_kinds() {
+    std::vector<Mix> pair_kinds(double limit) const {
+        std::vector<Mix> mixes;
         const int n_layers = layout_.n_layers();
         const auto add = [&](const Mix& mix) {
-            if (static_cast<int>(mixes_.size()) < effort_.plans) {
-                mixes_.push_back(mix);
-                std::push_heap(mixes_.begin(), mixes_.end(), by_estimate);
-            } else if (mix.estimate < mixes_.front().estimate) {
-                std::pop_heap(mixes_.begin(), mixes_.end(), by_estimate);
-                mixes_.back() = mix;
-                std::push_heap(mixes_.begin(), mixes_.end(), by_estimate);
+            if (static_cast<int>(mixes.size()) < effort_.plans) {
+                mixes.push_back(mix);
+                std::push_heap(mixes.begin(), mixes.end(), by_estimate);
+            } else if (mix.estimate < mixes.front().estimate) {
+                std::pop_heap(mixes.begin(), mixes.end(), by_estimate);
+                mixes.back() = mix;
+                std::push_heap(mixes.begin(), mixes.end(), by_estimate);
             }
         };
         for (const int head_option : heads_) {
@@ -321,14 +351,21 @@ class Mixer {
                 has_head ? effort_.prefill_weight * head(head_option).prefill_seconds : 0.0;
             for (std::size_t a = 0; a < kinds_.size(); ++a) {
                 const double after_a = end_seconds(kinds_[a], head_option);
-                for (std::size_t b = 0; b < kinds_.size(); ++b) {
+                for (std::size_t b = 0; b <= a; ++b) {
                     const Kind& more = kinds_[a];
                     const Kind& less = kinds_[b];
                     if (a != b && more.memory <= less.memory) {
                         continue;
                     }
+                    // A mix is no faster than the faster of its kinds.
+                    if (static_cast<int>(mixes.size()) == effort_.plans &&
+                        std::min(more.seconds + more.prefill, less.seconds + less.prefill) +
+                                after_a >=
+                            mixes.front().estimate) {
+                        continue;
+                    }
                     const double piece = std::max({more.piece, less.piece, head_piece});
-                    const double room = limit_ - head_memory - ring_bytes(piece) - less.memory;
+                    const double room = limit - head_memory - ring_bytes(piece) - less.memory;
                     if (room < 0.0) {
                         continue;
                     }
@@ -353,7 +390,8 @@ class Mixer {
                 }
             }
         }
-        std::sort(mixes_.begin(), mixes_.end(), by_estimate);
+        std::sort(mixes.begin(), mixes.end(), by_estimate);
+        return mixes;
     }
 
     static bool by_estimate(const Mix& a, const Mix& b) { return a.estimate < b.estimate; }
@@ -371,19 +409,19 @@ class Mixer {
         return option.delta[kind.lead] + table_.lead(option.next[kind.lead]);
     }
 
-    std::vector<Choice> realise() const {
+    std::vector<Choice> realise(const std::vector<Mix>& mixes, double limit) const {
         std::vector<Choice> choices;
-        for (const Mix& mix : mixes_) {
+        for (const Mix& mix : mixes) {
             const int n_layers = layout_.n_layers();
             const auto contiguous = [&](int layer, int n) { return layer < n; };
             const auto reversed = [&](int layer, int n) { return layer >= n_layers - n; };
             const auto interleaved = [&](int layer, int n) {
                 return (layer + 1) * n / n_layers > layer * n / n_layers;
             };
-            choices.push_back(fitted(mix, interleaved));
+            choices.push_back(fitted(mix, limit, interleaved));
             if (mix.a != mix.b) {
-                choices.push_back(fitted(mix, contiguous));
-                choices.push_back(fitted(mix, reversed));
+                choices.push_back(fitted(mix, limit, contiguous));
+                choices.push_back(fitted(mix, limit, reversed));
             }
         }
         std::erase_if(choices, [](const Choice& choice) { return choice.empty(); });
@@ -391,7 +429,7 @@ class Mixer {
     }
 
     template <class IsFirstKind>
-    Choice fitted(const Mix& mix, const IsFirstKind& is_first) const {
+    Choice fitted(const Mix& mix, double limit, const IsFirstKind& is_first) const {
         // Layers differ a little in weight, so that the number is adjusted until it fits.
         const int most = mix.a == mix.b ? mix.n : std::min(mix.n + 1, layout_.n_layers());
         for (int n = most; n >= 0; --n) {
@@ -400,13 +438,13 @@ class Mixer {
                 const bool first = is_first(static_cast<int>(layer), n);
                 const Kind& kind = kinds_[static_cast<std::size_t>(first ? mix.a : mix.b)];
                 for (const std::size_t group : layout_.layers()[layer]) {
-                    choice[group] = kind.options[static_cast<std::size_t>(table_.class_of(group))];
+                    choice[group] = option_of(kind, group);
                 }
             }
             for (const std::size_t group : layout_.heads()) {
                 choice[group] = mix.head;
             }
-            if (memory_of(table_, choice) <= limit_) {
+            if (memory_of(table_, choice) <= limit) {
                 return choice;
             }
             if (mix.a == mix.b) {
@@ -417,17 +455,25 @@ class Mixer {
     }
 
     const OptionTable& table_;
-    double limit_;
     Prices prices_;
     MixEffort effort_;
     Layout layout_;
-    std::vector<std::vector<int>> chosen_;  // by class
+    std::vector<std::vector<int>> chosen_;    // by class
+    double most_memory_ = 0.0;                // of any kind
+    std::vector<std::vector<Kind>> buckets_;  // by memory
     std::vector<Kind> kinds_;
+    std::vector<int> options_;  // of the kinds, n_classes each
     std::vector<int> heads_;
-    std::vector<Mix> mixes_;  // a heap, then sorted
 };
 
-}  // namespace
+LayerMixer::LayerMixer(const OptionTable& table, const Prices& prices, const MixEffort& effort)
+    : kinds_(std::make_unique<Kinds>(table, prices, effort)) {}
+
+LayerMixer::~LayerMixer() = default;
+
+std::vector<Choice> LayerMixer::plans(double memory_limit) const {
+    return kinds_->plans(memory_limit);
+}
 
 double memory_of(const OptionTable& table, const Choice& choice) {
     double memory = 0.0;
@@ -438,13 +484,6 @@ double memory_of(const OptionTable& table, const Choice& choice) {
         piece = std::max(piece, option.piece);
     }
     return memory + kRingTiles * std::min(piece, static_cast<double>(kTileBytesMax));
-}
-
-std::vector<Choice> mix_layers(const OptionTable& table,
-                               double memory_limit,
-                               const Prices& prices,
-                               const MixEffort& effort) {
-    return Mixer(table, memory_limit, prices, effort).run();
 }
 
 }  // namespace ballast::scheduler

@@ -3,6 +3,7 @@
 // kinds, and layers are alike, so that the whole-number problem is how many layers of which kinds.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "scheduler/placement/option_table.h"
@@ -20,18 +21,28 @@ double memory_of(const OptionTable& table, const Choice& choice);
 struct MixEffort {
     int kinds_tried = 20000;
     int kinds = 216;  // of which pairs are made
-    int plans = 32;
+    int plans = 14;
     /// What a second of prefill counts beside one of decode.
     double prefill_weight = 0.0;
 };
 
-/// Builds choices that fit into the memory and should be fast at these prices, best first by an
-/// estimate; contiguous and evenly interleaved forms of each are both there. Replaying them
-/// decides.
-std::vector<Choice> mix_layers(const OptionTable& table,
-                               double memory_limit,
-                               const Prices& prices,
-                               const MixEffort& effort);
+/// Finds kinds of layer that are good at given prices, then plans of two of them. Borrows the
+/// table.
+class LayerMixer {
+  public:
+    LayerMixer(const OptionTable& table, const Prices& prices, const MixEffort& effort);
+    ~LayerMixer();
+    LayerMixer(const LayerMixer&) = delete;
+    LayerMixer& operator=(const LayerMixer&) = delete;
+
+    /// Choices that fit into the memory and should be fast, best first by an estimate; contiguous
+    /// and evenly interleaved forms of each are both there. Replaying them decides.
+    std::vector<Choice> plans(double memory_limit) const;
+
+  private:
+    class Kinds;
+    std::unique_ptr<Kinds> kinds_;
+};
 
 /// Choices that are one cheapest chain up to some layer and another from there on, or both in turn:
 /// the chains on all sides of the best prices, of which some fit and some do not.

@@ -150,6 +150,27 @@ std::vector<GroupPlacement> expert_options(const TensorGroup& group,
     return options;
 }
 
+/// Sets of options whose costs depend on the lead alike, to a millionth of a hop.
+std::vector<std::vector<int>> find_shapes(std::span<const Option> options, double hop) {
+    std::map<std::vector<std::int64_t>, std::size_t> known;
+    std::vector<std::vector<int>> shapes;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+        const Option& option = options[i];
+        std::vector<std::int64_t> shape;
+        for (std::size_t lead = 0; lead < kLeads; ++lead) {
+            const double rise = option.delta[lead] - option.delta[0];
+            shape.push_back(hop > 0.0 ? std::llround(rise / hop * 1e6) : 0);
+            shape.push_back(option.next[lead]);
+        }
+        const auto [at, is_new] = known.try_emplace(std::move(shape), shapes.size());
+        if (is_new) {
+            shapes.emplace_back();
+        }
+        shapes[at->second].push_back(static_cast<int>(i));
+    }
+    return shapes;
+}
+
 }  // namespace
 
 OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const Ladder& ladder)
@@ -188,6 +209,9 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
         }
     }
     n_classes_ = classes.size();
+    for (const std::vector<Option>& options : options_) {
+        shapes_.push_back(find_shapes(options, hop()));
+    }
 }
 
 Option OptionTable::make(const TensorGroup& group,
@@ -206,7 +230,7 @@ Option OptionTable::make(const TensorGroup& group,
     ShareCost waiting = option.cost;
     const double beyond_ring = waiting.streamed_bytes - kRingTiles * double{kTileBytesMax};
     if (beyond_ring > 0.0) {
-        Outcome& outcome = waiting.outcomes.front();
+        Outcome& outcome = waiting.first;
         outcome.device = std::max(outcome.device, beyond_ring / model_->link_bps());
     }
     for (int i = 0; i < kLeads; ++i) {
@@ -240,7 +264,7 @@ void OptionTable::estimate_prefill(const StepModel& prefill, bool maps_all) {
             for (const int streamed : {0, rest / 2, rest * 7 / 8, rest}) {
                 placed.prefill_streamed = may_stream ? streamed : 0;
                 const ShareCost cost = prefill.cost(group, placed);
-                const Outcome& outcome = cost.outcomes.front();
+                const Outcome& outcome = cost.first;
                 const double copies =
                     prefill.unified() ? 0.0 : cost.streamed_bytes / prefill.link_bps();
                 least = std::min(least, std::max({outcome.device, outcome.cpu, copies}));

@@ -58,6 +58,11 @@ class OptionTable {
     std::span<const Option> options(int type) const {
         return options_[static_cast<std::size_t>(type)];
     }
+    /// The type's options by how their costs depend on the lead: within a set they do so alike, so
+    /// that the cheapest for one lead is the cheapest for every lead.
+    std::span<const std::vector<int>> shapes(int type) const {
+        return shapes_[static_cast<std::size_t>(type)];
+    }
     const Option& option(std::size_t group, int index) const {
         return options(type_of_[group])[static_cast<std::size_t>(index)];
     }
@@ -76,8 +81,9 @@ class OptionTable {
     const StepModel* model_;
     std::vector<int> type_of_;  // by group
     std::vector<int> class_of_type_;
-    std::vector<std::size_t> example_;          // group of each type
-    std::vector<std::vector<Option>> options_;  // by type
+    std::vector<std::size_t> example_;                   // group of each type
+    std::vector<std::vector<Option>> options_;           // by type
+    std::vector<std::vector<std::vector<int>>> shapes_;  // by type
     std::size_t n_classes_ = 0;
 };
 

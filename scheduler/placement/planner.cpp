@@ -46,7 +46,7 @@ class Planner {
         const double weight = has_both() ? prefill_in_decode() : 0.0;
         search({.prefill_weight = weight});
         if (gap() > kWideSearchGap) {
-            search({.kinds_tried = 40000, .kinds = 480, .plans = 64, .prefill_weight = weight});
+            search({.kinds_tried = 40000, .kinds = 312, .plans = 32, .prefill_weight = weight});
         }
         prefer_simple();
         result_.prices = bound_.prices;
@@ -182,13 +182,13 @@ class Planner {
     }
 
     /// Sizes of a ring that prefill may want beside decode's: streaming what is not resident is
-    /// worth the memory of a large one, of a small one, or of none.
+    /// worth the memory of a large one, or of none.
     std::vector<double> rings() const {
         if (!has_prefill() || decode_model_.unified()) {
             return {0.0};
         }
         const double largest = static_cast<double>(kTileBytesMax) * kRingTiles;
-        return {largest, 0.0, largest / 8};
+        return {largest, 0.0};
     }
     double policy_memory(Policy policy) const {
         // All on the device needs no ring; the other policies' rings are their own business.
@@ -225,15 +225,16 @@ class Planner {
     }
 
     void search(const MixEffort& effort) {
+        const LayerMixer mixer(decode_, bound_.prices, effort);
         for (const double ring : rings()) {
             const double limit = request_.memory_bytes - ring;
             if (limit > 0.0) {
-                search_within(limit, effort);
+                search_within(limit, mixer);
             }
         }
     }
 
-    void search_within(double limit, const MixEffort& effort) {
+    void search_within(double limit, const LayerMixer& mixer) {
         struct Timed {
             double seconds = 0.0;
             double with_prefill = 0.0;
@@ -249,7 +250,7 @@ class Planner {
                                  .choice = std::move(choice)});
             }
         };
-        add(mix_layers(decode_, limit, bound_.prices, effort));
+        add(mixer.plans(limit));
         PriceDual dual(decode_);
         add(splice_chains(decode_, dual, bound_, limit));
         std::sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) {

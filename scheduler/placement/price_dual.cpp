@@ -12,8 +12,11 @@ namespace ballast::scheduler {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kSteps = 24;  // lines to intersect in one price: 5 to 8 are usual
-constexpr double kFlat = 1e-7;
+constexpr int kSteps = 24;       // lines to intersect in one price: 5 to 8 are usual
+constexpr double kFlat = 1e-5;   // of the value: near enough to the summit
+constexpr double kWiden = 1.25;  // a first step away from a price that was good before
+constexpr double kPriceMin = 1e-16;
+constexpr double kLinkStep = 0.05;
 
 }  // namespace
 
@@ -28,19 +31,32 @@ void PriceDual::fill_matrices(const Prices& prices, double piece_limit) {
             row.fill(kInfinity);
         }
         const std::span<const Option> options = table_.options(static_cast<int>(type));
-        for (std::size_t i = 0; i < options.size(); ++i) {
-            const Option& option = options[i];
-            if (option.piece > piece_limit) {
-                continue;
-            }
-            const double use = prices.memory * option.memory + prices.link * option.link_seconds +
-                               (extra_.empty() ? 0.0 : extra_[type][i]);
-            for (std::size_t before = 0; before < kLeads; ++before) {
-                double& least = matrix.value[before][option.next[before]];
-                const double value = of_time * option.delta[before] + use;
+        for (const std::vector<int>& shape : table_.shapes(static_cast<int>(type))) {
+            const Option* best = nullptr;
+            double least = kInfinity;
+            double best_use = 0.0;
+            for (const int index : shape) {
+                const auto i = static_cast<std::size_t>(index);
+                const Option& option = options[i];
+                if (option.piece > piece_limit) {
+                    continue;
+                }
+                const double use = prices.memory * option.memory +
+                                   prices.link * option.link_seconds +
+                                   (extra_.empty() ? 0.0 : extra_[type][i]);
+                const double value = of_time * option.delta[0] + use;
                 if (value < least) {
                     least = value;
-                    matrix.option[before][option.next[before]] = &option;
+                    best = &option;
+                    best_use = use;
+                }
+            }
+            for (std::size_t before = 0; best != nullptr && before < kLeads; ++before) {
+                double& known = matrix.value[before][best->next[before]];
+                const double value = of_time * best->delta[before] + best_use;
+                if (value < known) {
+                    known = value;
+                    matrix.option[before][best->next[before]] = best;
                 }
             }
         }
@@ -131,19 +147,35 @@ PriceDual::Edge PriceDual::solve_memory(double memory_limit,
         }
         return found;
     };
-    Line rising = line(0.0);
-    if (rising.slope <= 0.0) {
-        return best;
-    }
+    // Two prices with the best one between them, near the start if there is one.
+    Line rising;
     Line falling;
-    for (double high = start > 0.0 ? start * 1.5 : 1e-10;; high *= 8.0) {
-        falling = line(high);
-        if (falling.slope <= 0.0) {
-            break;
+    const double first = start > 0.0 ? start : 1e-10;
+    Line at_first = line(first);
+    if (at_first.slope > 0.0) {
+        rising = at_first;
+        for (double high = first * kWiden;; high *= kWiden * kWiden) {
+            falling = line(high);
+            if (falling.slope <= 0.0) {
+                break;
+            }
+            rising = falling;
+            if (high > 1.0) {
+                return best;  // even nothing is more than the limit: no limit can be kept
+            }
         }
-        rising = falling;
-        if (high > 1.0) {
-            return best;  // even nothing is more than the limit: no limit can be kept
+    } else {
+        falling = at_first;
+        for (double low = first / kWiden;; low /= kWiden * kWiden) {
+            const double price = low > kPriceMin ? low : 0.0;
+            rising = line(price);
+            if (rising.slope > 0.0) {
+                break;
+            }
+            falling = rising;
+            if (price == 0.0) {
+                return best;  // everything that helps fits
+            }
         }
     }
     for (int i = 0; i < kSteps; ++i) {
@@ -165,26 +197,56 @@ PriceDual::Edge PriceDual::solve_memory(double memory_limit,
 }
 
 PriceDual::Bound PriceDual::solve(double memory_limit, double piece_limit, const Prices& start) {
-    Edge low = solve_memory(memory_limit, piece_limit, 0.0, start.memory);
-    Bound best = low.bound;
-    if (piece_limit <= 0.0 || low.slope <= 0.0) {
-        return best;  // nothing streams, or the link has time to spare
+    Bound best = {.seconds = -kInfinity};
+    const auto edge = [&](double link_price) {
+        const double near = best.prices.memory > 0.0 ? best.prices.memory : start.memory;
+        const Edge found = solve_memory(memory_limit, piece_limit, link_price, near);
+        if (found.bound.seconds > best.seconds) {
+            best = found.bound;
+        }
+        return found;
+    };
+    if (piece_limit <= 0.0 && start.link <= 0.0) {
+        return edge(0.0).bound;  // nothing streams
     }
-    Edge high = solve_memory(memory_limit, piece_limit, 1.0, best.prices.memory);
+    // Two prices with the best one between them, as above.
+    Edge low = edge(std::min(start.link, 1.0));
+    Edge high = low;
+    if (low.slope > 0.0) {
+        for (double step = kLinkStep; high.slope > 0.0; step *= 4.0) {
+            const double price = std::min(low.bound.prices.link + step, 1.0);
+            high = edge(price);
+            if (high.slope <= 0.0 || price >= 1.0) {
+                break;
+            }
+            low = high;
+        }
+    } else {
+        for (double step = kLinkStep; low.slope <= 0.0; step *= 4.0) {
+            const double price = std::max(high.bound.prices.link - step, 0.0);
+            low = price < high.bound.prices.link ? edge(price) : high;
+            if (price <= 0.0) {
+                break;
+            }
+            if (low.slope <= 0.0) {
+                high = low;
+            }
+        }
+        if (low.slope <= 0.0) {
+            return best;  // the link has time to spare
+        }
+    }
     // The same in the price of the link: intersect the lines on both sides of the summit.
     for (int i = 0; i < kSteps && high.slope < 0.0; ++i) {
-        const auto at_zero = [](const Edge& edge) {
-            return edge.bound.seconds - edge.slope * edge.bound.prices.link;
+        const auto at_zero = [](const Edge& of) {
+            return of.bound.seconds - of.slope * of.bound.prices.link;
         };
         const double price = (at_zero(high) - at_zero(low)) / (low.slope - high.slope);
         if (!(price > low.bound.prices.link) || !(price < high.bound.prices.link)) {
             break;
         }
         const double expected = at_zero(low) + low.slope * price;
-        const Edge met = solve_memory(memory_limit, piece_limit, price, best.prices.memory);
-        if (met.bound.seconds > best.seconds) {
-            best = met.bound;
-        }
+        const Edge met = edge(price);
         if (met.bound.seconds >= expected - kFlat * std::abs(expected)) {
             break;
         }
@@ -246,6 +308,7 @@ PriceDual::Bound bound_with_ring(PriceDual& dual,
                                              {kTile / 2, kTile},
                                              {kTile, kInfinity}}};
     PriceDual::Bound least = {.seconds = kInfinity};
+    Prices from = {.memory = start.memory};  // nothing streams in the first case
     for (const Case& ring : kCases) {
         const double limit = memory_limit - kRingTiles * std::min(ring.above, kTile);
         if (limit < 0.0 && ring.limit > 0.0) {
@@ -262,7 +325,8 @@ PriceDual::Bound bound_with_ring(PriceDual& dual,
                 continue;
             }
         }
-        const PriceDual::Bound bound = dual.solve(std::max(limit, 0.0), ring.limit, start);
+        const PriceDual::Bound bound = dual.solve(std::max(limit, 0.0), ring.limit, from);
+        from = {.memory = bound.prices.memory, .link = std::max(bound.prices.link, start.link)};
         if (bound.seconds < least.seconds) {
             least = bound;
             least.piece_limit = ring.limit;

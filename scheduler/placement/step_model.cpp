@@ -82,7 +82,7 @@ ShareCost StepModel::dense_cost(const TensorGroup& group, const GroupPlacement& 
         outcome.cpu = costs_.seconds(Side::kCpu, group.kind, cpu_work);
     }
     ShareCost cost;
-    cost.outcomes = {outcome};
+    cost.first = outcome;
     cost.cpu_seconds = outcome.cpu;
     cost.lane_bps = lane_bps(cpu_work.bytes, outcome.cpu);
     if (streamed > 0 && !unified_) {
@@ -113,11 +113,12 @@ ShareCost StepModel::decode_experts_cost(const TensorGroup& group,
     ShareCost cost;
     if (!placed.shared_on_device) {
         cost.cpu_seconds = seconds(Side::kCpu, true, used);
-        cost.outcomes = {{.cpu = cost.cpu_seconds, .on_cpu = true}};
+        cost.first = {.cpu = cost.cpu_seconds, .on_cpu = true};
         cost.lane_bps = lane_bps(always.bytes + one.bytes * used, cost.cpu_seconds);
         return cost;
     }
     const double hit = hit_rate(options_.locality, fraction(placed.resident, group.parts));
+    std::vector<Outcome> outcomes;
     double ways = 1.0;  // used over misses
     double expected_misses = 0.0;
     for (int misses = 0; misses <= used; ++misses) {
@@ -128,14 +129,16 @@ ShareCost StepModel::decode_experts_cost(const TensorGroup& group,
             continue;
         }
         const double cpu = misses > 0 ? seconds(Side::kCpu, false, misses) : 0.0;
-        cost.outcomes.push_back({.probability = probability,
-                                 .device = seconds(Side::kDevice, true, used - misses),
-                                 .cpu = cpu,
-                                 .on_device = true,
-                                 .on_cpu = misses > 0});
+        outcomes.push_back({.probability = probability,
+                            .device = seconds(Side::kDevice, true, used - misses),
+                            .cpu = cpu,
+                            .on_device = true,
+                            .on_cpu = misses > 0});
         cost.cpu_seconds += probability * cpu;
         expected_misses += probability * misses;
     }
+    cost.first = outcomes.front();
+    cost.others.assign(outcomes.begin() + 1, outcomes.end());
     cost.lane_bps = lane_bps(one.bytes * expected_misses, cost.cpu_seconds);
     return cost;
 }
@@ -172,7 +175,7 @@ ShareCost StepModel::prefill_experts_cost(const TensorGroup& group,
         outcome.cpu = costs_.seconds(Side::kCpu, group.kind, cpu_work);
     }
     ShareCost cost;
-    cost.outcomes = {outcome};
+    cost.first = outcome;
     cost.cpu_seconds = outcome.cpu;
     cost.lane_bps = lane_bps(cpu_work.bytes, outcome.cpu);
     if (streamed > 0 && !unified_) {
@@ -187,7 +190,8 @@ ShareCost StepModel::prefill_experts_cost(const TensorGroup& group,
     return cost;
 }
 
-ChainState StepModel::starts(const Outcome& outcome, ChainState before) const {
+/// When each side starts on its share.
+inline ChainState StepModel::starts(const Outcome& outcome, ChainState before) const {
     if (options_.hops == HopModel::kBlocking && outcome.on_device && outcome.on_cpu) {
         const double both = std::min(before.device, before.cpu) + hop_;
         return {.device = both, .cpu = both};
@@ -195,7 +199,7 @@ ChainState StepModel::starts(const Outcome& outcome, ChainState before) const {
     return before;
 }
 
-ChainState StepModel::ends(const Outcome& outcome, ChainState start) const {
+inline ChainState StepModel::ends(const Outcome& outcome, ChainState start) const {
     const double device = start.device + outcome.device;
     const double cpu = start.cpu + outcome.cpu;
     if (shared_pace_ >= 1.0 || !outcome.on_device || !outcome.on_cpu) {
@@ -212,7 +216,9 @@ ChainState StepModel::ends(const Outcome& outcome, ChainState start) const {
     return {.device = device + lost, .cpu = cpu + lost};
 }
 
-ChainState StepModel::after(const Outcome& outcome, ChainState before, ChainState end) const {
+inline ChainState StepModel::after(const Outcome& outcome,
+                                   ChainState before,
+                                   ChainState end) const {
     if (!outcome.on_cpu) {
         return {.device = end.device, .cpu = end.device + hop_};
     }
@@ -230,9 +236,17 @@ ChainState StepModel::after(const Outcome& outcome, ChainState before, ChainStat
 }
 
 ChainState StepModel::advance(const ShareCost& cost, ChainState before) const {
-    ChainState expected = {.device = 0.0, .cpu = 0.0};
-    for (const Outcome& outcome : cost.outcomes) {
-        const ChainState next = after(outcome, before, ends(outcome, starts(outcome, before)));
+    const auto with = [&](const Outcome& outcome) {
+        return after(outcome, before, ends(outcome, starts(outcome, before)));
+    };
+    if (cost.others.empty()) {
+        return with(cost.first);
+    }
+    const ChainState first = with(cost.first);
+    ChainState expected = {.device = cost.first.probability * first.device,
+                           .cpu = cost.first.probability * first.cpu};
+    for (const Outcome& outcome : cost.others) {
+        const ChainState next = with(outcome);
         expected.device += outcome.probability * next.device;
         expected.cpu += outcome.probability * next.cpu;
     }
@@ -266,7 +280,7 @@ double StepModel::seconds(std::span<const ShareCost* const> costs) const {
         ChainState state = {.device = begin + hop_, .cpu = begin};
         for (const ShareCost* const group : costs) {
             const ShareCost& cost = *group;
-            const Outcome& outcome = cost.outcomes.front();
+            const Outcome& outcome = cost.first;
             const ChainState start = starts(outcome, state);
             if (streams && cost.cpu_seconds > 0.0) {
                 lane.cpu_works(start.cpu, start.cpu + cost.cpu_seconds, cost.lane_bps);

@@ -39,7 +39,8 @@ struct Outcome {
 
 /// What one group costs under one division.
 struct ShareCost {
-    std::vector<Outcome> outcomes;  // several where experts may miss
+    Outcome first = {};                // the only one, unless experts may miss
+    std::vector<Outcome> others = {};  // with their probabilities
     double streamed_bytes = 0.0;
     double streamed_seconds = 0.0;  // of the device's, those it spends on what streams
     double cpu_seconds = 0.0;       // expected
