@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+// Plans once, then learns from measured times.
+#include "scheduler/tensor_scheduler.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/base/check.h"
+
+namespace ballast::scheduler {
+
+namespace {
+
+constexpr std::size_t kDecisionsMax = 256;
+// A step's runs that are looked at: learning needs no more, and the step's time is not ours.
+constexpr std::size_t kRunsPerStep = 128;
+// The forecast follows the cost model after this many steps.
+constexpr int kStepsToRefresh = 64;
+constexpr double kSmoothing = 1.0 / 8.0;
+constexpr int kPrefillTokens = 512;
+
+double seconds_of(Nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
+/// Adds the time from construction to destruction.
+class Stopwatch {
+  public:
+    Stopwatch(const Clock& clock, std::mutex& mutex, double& total)
+        : clock_(clock), mutex_(mutex), total_(total), begin_(clock.now()) {}
+    ~Stopwatch() {
+        const std::lock_guard lock(mutex_);
+        total_ += seconds_of(clock_.now() - begin_);
+    }
+    Stopwatch(const Stopwatch&) = delete;
+    Stopwatch& operator=(const Stopwatch&) = delete;
+
+  private:
+    const Clock& clock_;
+    std::mutex& mutex_;
+    double& total_;
+    Nanoseconds begin_;
+};
+
+/// A whole group's work for one token.
+Work decode_work(const TensorGroup& group, int depth) {
+    Work work = group_work(group, {.tokens = 1, .depth = depth});
+    work.bytes += static_cast<double>(group.expert_bytes) * group.experts_used;
+    work.flops += 2.0 * static_cast<double>(group.expert_weights) * group.experts_used;
+    return work;
+}
+
+double smoothed(double known, double measured) {
+    return known > 0.0 ? known + kSmoothing * (measured - known) : measured;
+}
+
+}  // namespace
+
+TensorScheduler::TensorScheduler(SchedulerSetup setup, const Clock& clock)
+    : setup_(std::move(setup)), clock_(clock) {
+    const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    if (setup_.hardware) {
+        costs_.emplace(*setup_.hardware);
+    }
+    make_first_plan();
+}
+
+std::shared_ptr<const Plan> TensorScheduler::plan() const {
+    const std::lock_guard lock(mutex_);
+    return state_.plan;
+}
+
+SchedulerState TensorScheduler::state() const {
+    const std::lock_guard lock(mutex_);
+    SchedulerState state = state_;
+    state.decisions.assign(decisions_.begin(), decisions_.end());
+    return state;
+}
+
+double TensorScheduler::usable_device_bytes() const {
+    const bool has_device = setup_.hardware && setup_.hardware->has_device;
+    return has_device ? setup_.device_bytes : 0.0;
+}
+
+void TensorScheduler::make_first_plan() {
+    Plan plan = {.version = 1, .placement = cpu_only(setup_.catalog)};
+    if (!costs_) {
+        plan.reason = "everything on the CPU: this machine has not been measured yet";
+    } else if (usable_device_bytes() <= 0.0) {
+        plan.reason = "everything on the CPU: there is no device";
+        plan.forecast = forecast(plan.placement);
+    } else {
+        const PlanResult result = make_plan({.catalog = &setup_.catalog,
+                                             .costs = *costs_,
+                                             .memory_bytes = usable_device_bytes(),
+                                             .reserve = setup_.reserve,
+                                             .depth = setup_.context / 2,
+                                             .prefill_tokens = kPrefillTokens,
+                                             .prefill_weight = 4.0,
+                                             .decode_weight = 1.0,
+                                             .ladder = setup_.ladder});
+        plan.placement = result.plan.placement;
+        plan.forecast = forecast(plan.placement);
+        plan.forecast.gap = result.gap;
+        const auto on_device =
+            std::count_if(plan.placement.groups.begin(),
+                          plan.placement.groups.end(),
+                          [](const GroupPlacement& placed) {
+                              return placed.resident > 0 || placed.shared_on_device;
+                          });
+        plan.reason = fmt::format(
+            "{} of {} groups on the device, {:.1f} ms a token where the CPU alone would take "
+            "{:.1f}",
+            on_device,
+            plan.placement.groups.size(),
+            1e3 * plan.forecast.decode_seconds,
+            1e3 * forecast(cpu_only(setup_.catalog)).decode_seconds);
+    }
+    const std::string text = "Plan 1: " + plan.reason + ".";
+    {
+        const std::lock_guard lock(mutex_);
+        state_.has_hardware = costs_.has_value();
+        state_.plan = std::make_shared<const Plan>(std::move(plan));
+    }
+    refresh_curve();
+    decide("start", text);
+}
+
+Forecast TensorScheduler::forecast(const Placement& placement) const {
+    Forecast forecast = {.depth = setup_.context / 2, .prefill_tokens = kPrefillTokens};
+    const HardwareProfile& hardware = costs_->hardware();
+    const auto predict = [&](const StepShape& shape) {
+        return StepModel(setup_.catalog, *costs_, {.shape = shape}).seconds(placement);
+    };
+    const auto bound = [&](const StepShape& shape) {
+        return lower_bound_seconds(hardware,
+                                   step_demand(setup_.catalog,
+                                               shape,
+                                               Locality::kUniform,
+                                               hardware.expert_prefill_factor,
+                                               usable_device_bytes()));
+    };
+    const StepShape decode = {.tokens = 1, .depth = forecast.depth};
+    const StepShape prefill = {.tokens = forecast.prefill_tokens, .depth = 0};
+    forecast.decode_seconds = predict(decode);
+    forecast.prefill_seconds = predict(prefill);
+    forecast.decode_bound_seconds = bound(decode);
+    forecast.prefill_bound_seconds = bound(prefill);
+    return forecast;
+}
+
+void TensorScheduler::refresh_curve() {
+    since_refresh_ = 0;
+    if (!costs_) {
+        return;
+    }
+    const Placement& placement = state_.plan->placement;
+    const HardwareProfile& hardware = costs_->hardware();
+    for (std::size_t i = 0; i < Curve::kPoints; ++i) {
+        const int depth =
+            static_cast<int>(static_cast<std::size_t>(setup_.context) * i / (Curve::kPoints - 1));
+        const StepShape shape = {.tokens = 1, .depth = depth};
+        curve_.depth[i] = depth;
+        curve_.seconds[i] = StepModel(setup_.catalog, *costs_, {.shape = shape}).seconds(placement);
+        curve_.bound[i] = lower_bound_seconds(hardware,
+                                              step_demand(setup_.catalog,
+                                                          shape,
+                                                          Locality::kUniform,
+                                                          hardware.expert_prefill_factor,
+                                                          usable_device_bytes()));
+    }
+}
+
+void TensorScheduler::set_hardware(HardwareProfile hardware) {
+    const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    // What was learnt was about the old figures.
+    setup_.hardware = std::move(hardware);
+    costs_.emplace(*setup_.hardware);
+    Plan next = *plan();
+    ++next.version;
+    next.forecast = forecast(next.placement);
+    next.reason = "the same placement, forecast from this machine's measured profile";
+    const std::string text = fmt::format("Plan {}: {}.", next.version, next.reason);
+    {
+        const std::lock_guard lock(mutex_);
+        state_.has_hardware = true;
+        state_.plan = std::make_shared<const Plan>(std::move(next));
+    }
+    refresh_curve();
+    decide("profile", text);
+}
+
+void TensorScheduler::observe_decode(int depth, double seconds, std::span<const GroupTime> groups) {
+    if (!costs_ || seconds <= 0.0) {
+        return;
+    }
+    const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    const std::size_t n_looked_at = std::min(groups.size(), kRunsPerStep);
+    for (std::size_t i = 0; i < n_looked_at; ++i) {
+        const GroupTime& run = groups[next_run_++ % groups.size()];
+        if (run.seconds <= 0.0 || run.first_group < 0) {
+            continue;
+        }
+        double predicted = 0.0;
+        std::array<bool, kPlacedClasses> kinds = {};
+        const auto first = static_cast<std::size_t>(run.first_group);
+        const std::size_t last = first + static_cast<std::size_t>(run.n_groups);
+        BALLAST_CHECK(last <= setup_.catalog.groups.size());
+        for (std::size_t group = first; group < last; ++group) {
+            const TensorGroup& of = setup_.catalog.groups[group];
+            predicted += costs_->seconds(run.side, of.kind, decode_work(of, depth));
+            kinds[static_cast<std::size_t>(of.kind)] = true;
+        }
+        for (std::size_t kind = 0; kind < kinds.size() && predicted > 0.0; ++kind) {
+            if (kinds[kind]) {
+                costs_->observe(run.side, static_cast<GroupKind>(kind), predicted, run.seconds);
+            }
+        }
+    }
+    if (++since_refresh_ >= kStepsToRefresh) {
+        refresh_curve();
+    }
+    std::size_t above = 1;
+    while (above + 1 < Curve::kPoints && curve_.depth[above] < depth) {
+        ++above;
+    }
+    const double step = curve_.depth[above] - curve_.depth[above - 1];
+    const double at = step > 0.0 ? (depth - curve_.depth[above - 1]) / step : 0.0;
+    const auto between = [&](const std::array<double, Curve::kPoints>& values) {
+        return values[above - 1] + at * (values[above] - values[above - 1]);
+    };
+    const double predicted = between(curve_.seconds);
+    const double bound = between(curve_.bound);
+    const std::lock_guard lock(mutex_);
+    state_.measured_seconds = smoothed(state_.measured_seconds, seconds);
+    state_.predicted_seconds = smoothed(state_.predicted_seconds, predicted);
+    state_.limit_fraction = smoothed(state_.limit_fraction, bound / seconds);
+    state_.plan_fraction = smoothed(state_.plan_fraction, predicted / seconds);
+}
+
+void TensorScheduler::decide(const std::string& cause, std::string text) {
+    const std::lock_guard lock(mutex_);
+    ++state_.replans[cause];
+    decisions_.push_back({.number = ++n_decisions_,
+                          .unix_seconds = clock_.unix_seconds(),
+                          .cause = cause,
+                          .text = std::move(text)});
+    if (decisions_.size() > kDecisionsMax) {
+        decisions_.pop_front();
+    }
+}
+
+}  // namespace ballast::scheduler

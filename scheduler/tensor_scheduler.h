@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// The control loop: observes, decides, and publishes plans with their reasons. It never executes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "scheduler/placement/plan_answer.h"
+#include "scheduler/plan.h"
+
+namespace ballast::scheduler {
+
+/// What plans are made for.
+struct SchedulerSetup {
+    TensorCatalog catalog = {};
+    std::optional<HardwareProfile> hardware = {};  // none: this machine has not been measured
+    double device_bytes = 0.0;                     // for weights, KV cache and ring; 0: no device
+    KvReserve reserve = {};
+    int context = 4096;
+    Ladder ladder = {.splits = false, .streams = false};  // what the executor can do
+};
+
+/// One run of groups on one side in one step.
+struct GroupTime {
+    int first_group = 0;
+    int n_groups = 1;
+    Side side = Side::kCpu;
+    double seconds = 0.0;
+};
+
+/// One decision, for people and for /ballast/v1/decisions.
+struct Decision {
+    std::uint64_t number = 0;  // counts from 1
+    std::int64_t unix_seconds = 0;
+    std::string cause = {};  // "start", "profile"
+    std::string text = {};   // what was decided, and why
+};
+
+/// A snapshot for metrics and reports.
+struct SchedulerState {
+    std::shared_ptr<const Plan> plan = nullptr;
+    bool has_hardware = false;  // without it there are no forecasts
+    /// Of recent decode steps of one sequence; 0 until there was one.
+    double measured_seconds = 0.0;
+    double predicted_seconds = 0.0;                     // at the same depths
+    double limit_fraction = 0.0;                        // T_LB / measured
+    double plan_fraction = 0.0;                         // predicted / measured
+    std::map<std::string, std::uint64_t> replans = {};  // by cause
+    double scheduler_seconds = 0.0;                     // spent in here since the start
+    std::vector<Decision> decisions = {};               // the latest, oldest first
+};
+
+/// plan() and state() from any thread, the rest from the engine's.
+class TensorScheduler {
+  public:
+    /// Makes the first plan. The clock outlives it.
+    TensorScheduler(SchedulerSetup setup, const Clock& clock);
+
+    std::shared_ptr<const Plan> plan() const;
+    SchedulerState state() const;
+
+    /// The machine has been measured: forecasts follow it from here on. The placement stays,
+    /// because the executor does not move weights while it runs.
+    void set_hardware(HardwareProfile hardware);
+
+    /// Times of a step that decoded one token at this depth: they correct the cost model. Of many
+    /// groups only some are looked at in a step, in turn.
+    void observe_decode(int depth, double seconds, std::span<const GroupTime> groups);
+
+  private:
+    /// Forecast and bound of a decode step by depth, linear between the points.
+    struct Curve {
+        static constexpr std::size_t kPoints = 5;
+        std::array<double, kPoints> depth = {};
+        std::array<double, kPoints> seconds = {};
+        std::array<double, kPoints> bound = {};
+    };
+
+    void make_first_plan();
+    Forecast forecast(const Placement& placement) const;
+    void refresh_curve();
+    void decide(const std::string& cause, std::string text);
+    double usable_device_bytes() const;
+
+    SchedulerSetup setup_;
+    const Clock& clock_;
+    std::optional<CostModel> costs_;
+    Curve curve_;
+    std::size_t next_run_ = 0;  // of those looked at in turn
+    int since_refresh_ = 0;
+
+    mutable std::mutex mutex_;  // guards what follows
+    SchedulerState state_;
+    std::deque<Decision> decisions_;
+    std::uint64_t n_decisions_ = 0;
+};
+
+}  // namespace ballast::scheduler
