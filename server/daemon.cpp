@@ -21,6 +21,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/runtime/compute.h"
 #include "engine/runtime/engine.h"
 #include "engine/runtime/idle_profiler.h"
 #include "engine/runtime/loaded_model.h"
@@ -36,6 +37,7 @@
 #include "server/metrics/http_metrics.h"
 #include "server/metrics/registry.h"
 #include "server/metrics/request_metrics.h"
+#include "server/metrics/scheduler_metrics.h"
 #include "server/notify.h"
 #include "server/queue/admission.h"
 #include "server/queue/request_queue.h"
@@ -64,6 +66,7 @@ class Daemon {
           signals_(signals),
           registry_(clock_),
           engine_metrics_(registry_),
+          scheduler_metrics_(registry_),
           http_metrics_(registry_),
           request_metrics_(registry_),
           queue_(config_.queue.depth),
@@ -118,6 +121,7 @@ class Daemon {
     SystemClock clock_;
     metrics::Registry registry_;
     metrics::EngineMetrics engine_metrics_;
+    metrics::SchedulerMetrics scheduler_metrics_;
     metrics::HttpMetrics http_metrics_;
     metrics::RequestMetrics request_metrics_;
     queue::RequestQueue queue_;
@@ -162,9 +166,12 @@ Status Daemon::load() {
         return fail(ErrorCode::kNotFound, std::move(why));
     }
     BALLAST_TRY(loading_.model, runtime::load_model(path, config_.model.chat_template));
+    BALLAST_TRY(const runtime::StoredProfile stored,
+                runtime::stored_profile(config_.engine, profile_folder_));
     BALLAST_TRY(
         loading_.engine,
-        runtime::Engine::create(*loading_.model, config_.engine, queue_, engine_metrics_, clock_));
+        runtime::Engine::create(
+            *loading_.model, config_.engine, queue_, engine_metrics_, clock_, stored.profile));
     if (config_.engine.profile_when_idle) {
         loading_.profiler = std::make_unique<runtime::IdleProfiler>(
             *loading_.model->model, profile_folder_, clock_);
@@ -194,13 +201,21 @@ Status Daemon::become_ready() {
     }
     runtime::Engine& engine = *loading_.engine;
     engine.start();
+    const std::vector<runtime::PlacedBytes> placed =
+        runtime::placed_bytes(engine.catalog(), engine.residency());
+    const auto state = [&engine] { return engine.scheduler().state(); };
     model_state_.set_ready(
         api::describe_model(*loading_.model,
                             {.alias = config_.api.model_alias,
                              .created = clock_.unix_seconds(),
                              .context = engine.context(),
                              .parallel = engine.parallel(),
-                             .engine_failure = [&engine] { return engine.failure(); }}));
+                             .engine_failure = [&engine] { return engine.failure(); },
+                             .placement = {.catalog = &engine.catalog(),
+                                           .residency = &engine.residency(),
+                                           .bytes = placed,
+                                           .state = state}}));
+    scheduler_metrics_.start(placed, state);
     print_summary();
     notify(fmt::format("READY=1\nSTATUS=Serving {}", loading_.model->id));
     return {};
@@ -271,6 +286,7 @@ void Daemon::stop(Nanoseconds deadline) {
     notify("STOPPING=1\nSTATUS=Finishing what runs");
     admission_.stop();
     http_->stop(deadline);
+    scheduler_metrics_.stop();
     queue_.close();
     loader_.stop();
     if (loading_.engine) {

@@ -10,7 +10,7 @@
 #include "engine/base/cpu_features.h"
 #include "engine/base/log.h"
 #include "engine/base/units.h"
-#include "engine/runtime/whole_groups.h"
+#include "engine/runtime/assumed_hardware.h"
 
 namespace ballast::runtime {
 
@@ -54,6 +54,10 @@ scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType 
     return catalog;
 }
 
+std::uint64_t device_budget(const EngineOptions& options) {
+    return options.vram_budget != 0 ? options.vram_budget : backend::HostOptions{}.memory_bytes;
+}
+
 ExecutorLimits limits_of(const ComputeShape& shape) {
     return {.rows = shape.rows, .outputs = shape.outputs, .context = shape.context};
 }
@@ -68,6 +72,13 @@ Result<int> compute_threads(const EngineOptions& options) {
                                 kThreadsMax));
     }
     return options.threads == 0 ? detect_cpu_features().logical_cores : options.threads;
+}
+
+Result<StoredProfile> stored_profile(const EngineOptions& options, const std::string& folder) {
+    BALLAST_TRY(const kernels::KernelTable* kernels, kernels::choose_kernels(options.force_isa));
+    BALLAST_TRY(const int n_threads, compute_threads(options));
+    const HardwareFacts facts = detect_hardware(*kernels, n_threads);
+    return load_profile(folder, empty_profile(facts, 0).key);
 }
 
 Result<int> context_tokens(const model::Model& model, const EngineOptions& options) {
@@ -122,8 +133,14 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
                                .type = kv_type},
                      .n_blocks = shape.sequences * compute->blocks_per_sequence_};
     const std::int64_t kv_tokens = std::int64_t{kv.n_blocks} * kernels::kKvBlockTokens;
+    compute->cpu_only_.kv_tokens = kv_tokens;
     if (with_device) {
-        BALLAST_TRY_STATUS(compute->add_device(model, options, shape, kv_tokens));
+        compute->plan_bytes_ =
+            room_for_plan(model, options, shape, compute->catalog_.groups.size());
+    }
+    compute->add_scheduler(shape, kv_tokens);
+    if (with_device) {
+        BALLAST_TRY_STATUS(compute->add_device(model, options, shape));
     }
     BALLAST_TRY_STATUS(compute->take_kv(kv));
     compute->blocks_ = std::make_unique<cache::BlockPool>(kv.n_blocks);
@@ -144,35 +161,79 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
     return compute;
 }
 
+std::uint64_t Compute::room_for_plan(const model::Model& model,
+                                     const EngineOptions& options,
+                                     const ComputeShape& shape,
+                                     std::size_t n_groups) {
+    // Tensors begin on 64-byte borders; a group has fewer than 32 of them.
+    constexpr std::uint64_t kPaddingOfGroup = 64 * 32;
+    const StepBytes step = device_step_bytes(model.ops(), limits_of(shape));
+    const std::uint64_t taken = step.layers + step.head + kPaddingOfGroup * n_groups;
+    const std::uint64_t budget = device_budget(options);
+    return budget > taken ? budget - taken : 0;
+}
+
+std::optional<scheduler::HardwareProfile> Compute::for_plans(
+    const std::optional<scheduler::HardwareProfile>& measured) const {
+    if (plan_bytes_ > 0) {
+        return host_device_hardware(measured, plan_bytes_);
+    }
+    std::optional<scheduler::HardwareProfile> hardware = measured;
+    if (hardware) {
+        hardware->has_device = false;  // whatever the profile knows of, none is used
+    }
+    return hardware;
+}
+
+void Compute::add_scheduler(const ComputeShape& shape, std::int64_t kv_tokens) {
+    group_times_.reserve(catalog_.groups.size() + 1);
+    scheduler_ = std::make_unique<scheduler::TensorScheduler>(
+        scheduler::SchedulerSetup{.catalog = catalog_,
+                                  .hardware = for_plans(shape.hardware),
+                                  .device_bytes = static_cast<double>(plan_bytes_),
+                                  .reserve = {.tokens = kv_tokens},
+                                  .context = shape.context},
+        clock_);
+}
+
+void Compute::set_measured_hardware(scheduler::HardwareProfile hardware) {
+    scheduler_->set_hardware(*for_plans(std::move(hardware)));
+}
+
 Status Compute::add_device(const model::Model& model,
                            const EngineOptions& options,
-                           const ComputeShape& shape,
-                           std::int64_t kv_tokens) {
-    const std::uint64_t budget =
-        options.vram_budget != 0 ? options.vram_budget : backend::HostOptions{}.memory_bytes;
+                           const ComputeShape& shape) {
+    const std::uint64_t budget = device_budget(options);
     backend::HostOptions host = shape.host;
     host.threads = pool_->size();
     host.memory_bytes = budget;
     device_backend_ = std::make_unique<backend::HostBackend>(*kernels_, clock_, host);
-    const ExecutorLimits limits = limits_of(shape);
-    std::shared_ptr<const scheduler::Plan> plan = shape.plan;
-    if (plan == nullptr) {
-        plan = std::make_shared<const scheduler::Plan>(scheduler::Plan{
-            .version = 1,
-            .reason = "whole groups from the last layer on, as many as the budget takes",
-            .placement = place_whole_groups(catalog_,
-                                            {.budget_bytes = budget,
-                                             .step = device_step_bytes(model.ops(), limits),
-                                             .reserve = {.tokens = kv_tokens}})});
-    }
     BALLAST_TRY(device_,
                 DeviceSide::create({.model = &model,
                                     .catalog = &catalog_,
                                     .backend = device_backend_.get(),
-                                    .plan = plan,
+                                    .plan = shape.plan ? shape.plan : scheduler_->plan(),
                                     .budget_bytes = budget,
-                                    .limits = limits}));
+                                    .limits = limits_of(shape)}));
     return {};
+}
+
+void Compute::note_decode(int depth, Nanoseconds duration) {
+    const auto seconds = [](Nanoseconds time) {
+        return std::chrono::duration<double>(time).count();
+    };
+    group_times_.clear();
+    for (const OpTime& time : executor_->op_times()) {
+        if (time.first_group >= 0) {
+            group_times_.push_back({.first_group = time.first_group,
+                                    .n_groups = time.n_groups,
+                                    .side = time.device == DeviceId::kCpu
+                                                ? scheduler::Side::kCpu
+                                                : scheduler::Side::kDevice,
+                                    .seconds = seconds(time.busy)});
+        }
+    }
+    scheduler_->observe_decode(depth, seconds(duration), group_times_);
 }
 
 Status Compute::take_kv(const KvSizes& sizes) {

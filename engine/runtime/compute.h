@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "engine/backend/cpu_backend.h"
 #include "engine/backend/host_backend.h"
@@ -16,7 +18,9 @@
 #include "engine/runtime/device_side.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/options.h"
+#include "engine/runtime/profile_file.h"
 #include "engine/runtime/residency.h"
+#include "scheduler/tensor_scheduler.h"
 
 namespace ballast::runtime {
 
@@ -26,8 +30,10 @@ struct ComputeShape {
     int context = 0;  // positions of one sequence
     int rows = 0;
     int outputs = 0;
-    /// What goes where, if a device is wanted; null: whole groups, as many as its memory takes.
+    /// What goes where, if a device is wanted; null: what the scheduler decides.
     std::shared_ptr<const scheduler::Plan> plan = nullptr;
+    /// This machine as it was measured; nothing if it was not.
+    std::optional<scheduler::HardwareProfile> hardware = {};
     /// Pace and faults of the device "host"; its threads and memory follow from the options.
     backend::HostOptions host = {};
 };
@@ -48,6 +54,13 @@ class Compute {
     int blocks_per_sequence() const { return blocks_per_sequence_; }
     /// The model's groups, with keys and values of the type in use.
     const scheduler::TensorCatalog& catalog() const { return catalog_; }
+    /// Decides and learns. Its plan is followed unless the shape brought another.
+    scheduler::TensorScheduler& scheduler() { return *scheduler_; }
+    const scheduler::TensorScheduler& scheduler() const { return *scheduler_; }
+    /// Tells it what this machine was measured to do.
+    void set_measured_hardware(scheduler::HardwareProfile hardware);
+    /// Tells it what the last step took, which decoded one token at this depth.
+    void note_decode(int depth, Nanoseconds duration);
     /// What is where. Without a device all groups are on the CPU and there is no plan.
     const Residency& residency() const;
     /// For people: "host (…) computes 26 of the 61 groups of tensors and holds 39.2 MiB"; ""
@@ -65,15 +78,25 @@ class Compute {
     static Result<std::unique_ptr<Compute>> build(const model::Model& model,
                                                   const EngineOptions& options,
                                                   const ComputeShape& shape);
+    /// Bytes of the device that weights and KV may take; 0 without one.
+    static std::uint64_t room_for_plan(const model::Model& model,
+                                       const EngineOptions& options,
+                                       const ComputeShape& shape,
+                                       std::size_t n_groups);
+    void add_scheduler(const ComputeShape& shape, std::int64_t kv_tokens);
+    std::optional<scheduler::HardwareProfile> for_plans(
+        const std::optional<scheduler::HardwareProfile>& measured) const;
     Status add_device(const model::Model& model,
                       const EngineOptions& options,
-                      const ComputeShape& shape,
-                      std::int64_t kv_tokens);
+                      const ComputeShape& shape);
     Status take_kv(const KvSizes& sizes);
 
     SystemClock clock_;
     scheduler::TensorCatalog catalog_;
     Residency cpu_only_;
+    std::unique_ptr<scheduler::TensorScheduler> scheduler_;
+    std::uint64_t plan_bytes_ = 0;                   // of the device, for weights and KV
+    std::vector<scheduler::GroupTime> group_times_;  // of the last step
     const kernels::KernelTable* kernels_ = nullptr;
     std::unique_ptr<ThreadPool> pool_;
     std::unique_ptr<backend::CpuBackend> backend_;
@@ -87,6 +110,10 @@ class Compute {
 
 /// Threads that compute under these options. kInvalidRequest if the option is out of range.
 Result<int> compute_threads(const EngineOptions& options);
+
+/// What is stored of this machine as these options use it, or why there is nothing. Errors:
+/// kInvalidRequest naming the option.
+Result<StoredProfile> stored_profile(const EngineOptions& options, const std::string& folder);
 
 /// Tokens one request may use under these options: the option, else the model's own, 8192 at most.
 /// kInvalidRequest if the option exceeds what the model was trained for.

@@ -174,6 +174,7 @@ void DeviceSide::give_up_all(const std::string& reason) {
 }
 
 void DeviceSide::settle(std::int64_t kv_tokens) {
+    residency_.kv_tokens = kv_tokens;
     std::vector<UnitId> needed;
     for (std::size_t i = 0; i < residency_.groups.size(); ++i) {
         GroupResidency& group = residency_.groups[i];

@@ -120,7 +120,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const LoadedModel& model,
                                                const EngineOptions& options,
                                                JobSource& source,
                                                EngineObserver& observer,
-                                               const Clock& clock) {
+                                               const Clock& clock,
+                                               std::optional<scheduler::HardwareProfile> hardware) {
     BALLAST_TRY_STATUS(check_options(options));
     auto state = std::make_unique<State>(model, options, source, observer, clock);
     BALLAST_TRY(state->context, context_tokens(*model.model, options));
@@ -131,7 +132,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const LoadedModel& model,
                                 {.sequences = options.parallel,
                                  .context = state->context,
                                  .rows = rows,
-                                 .outputs = options.parallel}));
+                                 .outputs = options.parallel,
+                                 .hardware = std::move(hardware)}));
     state->batch = std::make_unique<Batch>(rows, options.parallel);
     state->running.reserve(static_cast<std::size_t>(options.parallel));
     state->end_ids = end_ids_of(*model.tokenizer);
@@ -172,6 +174,10 @@ std::string Engine::isa() const {
 const scheduler::TensorCatalog& Engine::catalog() const {
     return state_->compute->catalog();
 }
+const scheduler::TensorScheduler& Engine::scheduler() const {
+    return state_->compute->scheduler();
+}
+
 const Residency& Engine::residency() const {
     return state_->compute->residency();
 }
@@ -386,6 +392,10 @@ Status Engine::State::step() {
     BALLAST_TRY_STATUS(check_file());
     observer.on_step(batch->n_prefill(), batch->n_decode(), duration);
     note_prefill_pace(batch->n_prefill(), duration);
+    if (batch->n_prefill() == 0 && batch->n_decode() == 1) {
+        const std::int64_t depth = batch->input().sequences.front().first_position;
+        compute->note_decode(static_cast<int>(depth), duration);
+    }
     sample_members();
     return {};
 }

@@ -14,6 +14,7 @@
 #include "engine/runtime/options.h"
 #include "engine/runtime/ports.h"
 #include "engine/runtime/residency.h"
+#include "scheduler/tensor_scheduler.h"
 
 namespace ballast::runtime {
 
@@ -21,13 +22,16 @@ namespace ballast::runtime {
 /// one thread; the model, source, observer and clock outlive it.
 class Engine {
   public:
-    /// Checks the options and takes all memory. Errors: kInvalidRequest (an option), kOutOfMemory,
+    /// Checks the options and takes all memory; `hardware` is this machine as it was measured, if
+    /// it was. Errors: kInvalidRequest (an option), kOutOfMemory,
     /// kUnsupported (instruction set).
-    static Result<std::unique_ptr<Engine>> create(const LoadedModel& model,
-                                                  const EngineOptions& options,
-                                                  JobSource& source,
-                                                  EngineObserver& observer,
-                                                  const Clock& clock);
+    static Result<std::unique_ptr<Engine>> create(
+        const LoadedModel& model,
+        const EngineOptions& options,
+        JobSource& source,
+        EngineObserver& observer,
+        const Clock& clock,
+        std::optional<scheduler::HardwareProfile> hardware = {});
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -49,6 +53,8 @@ class Engine {
     /// The model's groups of tensors and where they are; the same as long as the engine lives.
     const scheduler::TensorCatalog& catalog() const;
     const Residency& residency() const;
+    /// What it decides and has learnt. Any thread may ask for its state.
+    const scheduler::TensorScheduler& scheduler() const;
     /// For people, about the second device; "" without one.
     std::string device_summary() const;
     /// No job is running. Any thread.

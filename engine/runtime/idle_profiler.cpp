@@ -17,7 +17,7 @@ bool IdleProfiler::run_slice(Compute& compute) {
             return begin(compute);
         }
         if (profiler_->done()) {
-            finish();
+            finish(compute);
             return false;
         }
         const Status status = profiler_->run_slice();
@@ -70,9 +70,10 @@ bool IdleProfiler::end(const Error& error) {
     return false;
 }
 
-void IdleProfiler::finish() {
+void IdleProfiler::finish(Compute& compute) {
     profiler_->fill(profile_);
     profiler_.reset();
+    compute.set_measured_hardware(profile_);
     if (const Status stored = store_profile(folder_, profile_); !stored) {
         log_warning("this machine's profile is measured, but {}", stored.error().message);
         return;

@@ -32,7 +32,7 @@ class IdleProfiler final : public IdleTask {
     /// Looks for what is stored, and decides what is to be measured. False: nothing.
     bool begin(Compute& compute);
     bool end(const Error& error);
-    void finish();
+    void finish(Compute& compute);
 
     const model::Model& model_;
     const std::string folder_;

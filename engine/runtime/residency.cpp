@@ -3,6 +3,7 @@
 #include "engine/runtime/residency.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -76,6 +77,34 @@ Result<std::vector<DeviceId>> whole_group_devices(const scheduler::TensorCatalog
         devices.push_back(whole ? DeviceId::kDevice : DeviceId::kCpu);
     }
     return devices;
+}
+
+std::vector<PlacedBytes> placed_bytes(const scheduler::TensorCatalog& catalog,
+                                      const Residency& residency) {
+    std::map<std::pair<std::string, std::string>, std::uint64_t> sums;
+    for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
+        const scheduler::TensorGroup& group = catalog.groups[i];
+        const GroupResidency& facts = residency.groups[i];
+        const bool on_cpu = facts.device == DeviceId::kCpu;
+        const std::string device = on_cpu ? "cpu" : "device";
+        std::uint64_t weights = group.weight_bytes;
+        if (group.kind == scheduler::GroupKind::kExperts) {
+            weights += group.expert_bytes * static_cast<std::uint64_t>(group.parts);
+        }
+        sums[{device, class_name(group.kind)}] += on_cpu ? weights : facts.device_weight_bytes;
+        const std::uint64_t kv =
+            group.kv_bytes_per_token * static_cast<std::uint64_t>(residency.kv_tokens) +
+            group.state_bytes;
+        if (kv > 0) {
+            sums[{device, "kv"}] += on_cpu ? kv : facts.device_kv_bytes;
+        }
+    }
+    sums[{"cpu", "embedding"}] = catalog.embedding_bytes;
+    std::vector<PlacedBytes> placed;
+    for (const auto& [key, bytes] : sums) {
+        placed.push_back({.device = key.first, .tensor_class = key.second, .bytes = bytes});
+    }
+    return placed;
 }
 
 }  // namespace ballast::runtime

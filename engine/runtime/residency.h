@@ -26,6 +26,7 @@ struct Residency {
     std::shared_ptr<const scheduler::Plan> plan = nullptr;  // followed; null: there is no device
     std::vector<GroupResidency> groups = {};                // in the catalog's order
     std::uint64_t device_step_bytes = 0;                    // activations and angles of a step
+    std::int64_t kv_tokens = 0;  // whose keys and values are reserved, on any device
     /// Not empty if groups stay on the CPU that the plan puts on the device: a sentence that says
     /// how many and why.
     std::string degraded = {};
@@ -35,6 +36,32 @@ struct Residency {
     std::uint64_t device_bytes() const;
     std::vector<DeviceId> devices() const;
 };
+
+/// Bytes of one class of tensors on one device.
+struct PlacedBytes {
+    std::string device = {};        // "cpu", "device"
+    std::string tensor_class = {};  // "attention", "feed_forward", "experts", "head", "embedding",
+                                    // "kv"
+    std::uint64_t bytes = 0;
+};
+/// Every class that the model has, on the CPU and, if there is one, on the device. The CPU's
+/// weights are those of its groups: what the device has a copy of counts there alone.
+std::vector<PlacedBytes> placed_bytes(const scheduler::TensorCatalog& catalog,
+                                      const Residency& residency);
+/// "attention", …, as above.
+constexpr const char* class_name(scheduler::GroupKind kind) {
+    switch (kind) {
+        case scheduler::GroupKind::kAttention:
+            return "attention";
+        case scheduler::GroupKind::kFeedForward:
+            return "feed_forward";
+        case scheduler::GroupKind::kExperts:
+            return "experts";
+        case scheduler::GroupKind::kHead:
+            return "head";
+    }
+    return "";
+}
 
 /// For people: "the attention of layer 3", "the head".
 std::string group_name(const scheduler::TensorGroup& group);

@@ -55,6 +55,7 @@ ServedModel describe_model(const runtime::LoadedModel& loaded, ServedModelOption
         return unchanged;
     };
     served.engine_failure = std::move(options.engine_failure);
+    served.placement = std::move(options.placement);
     describe_vocabulary(served);
     return served;
 }

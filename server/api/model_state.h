@@ -14,10 +14,21 @@
 #include "engine/base/result.h"
 #include "engine/chat/chat_template.h"
 #include "engine/runtime/loaded_model.h"
+#include "engine/runtime/residency.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "scheduler/tensor_scheduler.h"
 #include "server/api/special_text.h"
 
 namespace ballast::api {
+
+/// Where a model's tensors are and what the scheduler says of it. What is pointed to outlives the
+/// HTTP server.
+struct ServedPlacement {
+    const scheduler::TensorCatalog* catalog = nullptr;
+    const runtime::Residency* residency = nullptr;
+    std::vector<runtime::PlacedBytes> bytes = {};
+    std::function<scheduler::SchedulerState()> state;
+};
 
 /// What handlers need of a loaded model. Borrows its parts, which outlive the HTTP server.
 struct ServedModel {
@@ -36,6 +47,7 @@ struct ServedModel {
     SpecialText special_text;                     // control tokens as text
     std::function<Status()> check_file;           // empty: nothing to check
     std::function<std::string()> engine_failure;  // empty, or why the engine cannot go on
+    ServedPlacement placement;
 
     /// Whether the API's `model` field means this model; letters match in any case.
     bool answers_to(std::string_view name) const;
@@ -48,6 +60,7 @@ struct ServedModelOptions {
     int context = 0;   // Engine::context()
     int parallel = 1;  // Engine::parallel()
     std::function<std::string()> engine_failure;
+    ServedPlacement placement;
 };
 
 /// Describes a loaded model; `loaded` outlives the result.

@@ -49,6 +49,10 @@ void add_routes(http::Router& router, Services& services) {
     router.add({"POST", "/detokenize", BodyKind::kJson, at_once(services, detokenize)});
     router.add({"POST", "/apply-template", BodyKind::kJson, at_once(services, apply_template)});
     router.add({"GET", "/health", BodyKind::kNone, at_once(services, health)});
+    router.add(
+        {"GET", "/ballast/v1/placement", BodyKind::kNone, at_once(services, show_placement)});
+    router.add(
+        {"GET", "/ballast/v1/decisions", BodyKind::kNone, at_once(services, list_decisions)});
     router.add({"GET", "/metrics", BodyKind::kNone, at_once(services, metrics_text)});
 }
 

@@ -9,13 +9,9 @@
 #include <fmt/format.h>
 
 #include "config/load.h"
-#include "engine/base/thread_pool.h"
 #include "engine/gguf/reader.h"
-#include "engine/kernels/cpu/kernel_table.h"
 #include "engine/model/tensor_catalog.h"
 #include "engine/runtime/compute.h"
-#include "engine/runtime/profile_file.h"
-#include "engine/runtime/profiler.h"
 #include "scheduler/profile/model_store.h"
 #include "scheduler/profile/profile_store.h"
 #include "server/cli/commands.h"
@@ -76,12 +72,9 @@ Result<scheduler::TensorCatalog> find_model(const std::string& model) {
 /// What `ballast profile` has stored for this machine.
 Result<scheduler::HardwareProfile> own_profile(const config::Environment& environment) {
     BALLAST_TRY(const config::Loaded settings, config::load({"", environment, {}}));
-    const runtime::EngineOptions& engine = settings.config.engine;
-    BALLAST_TRY(const kernels::KernelTable* kernels, kernels::choose_kernels(engine.force_isa));
-    BALLAST_TRY(const int n_threads, runtime::compute_threads(engine));
-    const runtime::HardwareFacts facts = runtime::detect_hardware(*kernels, n_threads);
-    auto stored = runtime::load_profile(config::profile_folder(environment),
-                                        runtime::empty_profile(facts, 0).key);
+    BALLAST_TRY(
+        runtime::StoredProfile stored,
+        runtime::stored_profile(settings.config.engine, config::profile_folder(environment)));
     if (!stored.profile) {
         return fail(ErrorCode::kNotFound,
                     fmt::format("This machine has no profile yet ({}); run `ballast profile`, or "

@@ -15,6 +15,7 @@ struct Registry::Gauges {
     Gauge* queue_depth = nullptr;
     std::mutex mutex;
     std::function<double()> queue_depth_source;
+    std::function<void()> scheduler_source;
 };
 
 Registry::Registry(const Clock& clock)
@@ -40,9 +41,17 @@ void Registry::set_queue_depth_source(std::function<double()> source) {
     gauges_->queue_depth_source = std::move(source);
 }
 
+void Registry::set_scheduler_source(std::function<void()> update) {
+    const std::lock_guard lock(gauges_->mutex);
+    gauges_->scheduler_source = std::move(update);
+}
+
 std::string Registry::scrape() {
     {
         const std::lock_guard lock(gauges_->mutex);
+        if (gauges_->scheduler_source) {
+            gauges_->scheduler_source();
+        }
         if (gauges_->queue_depth_source) {
             gauges_->queue_depth->Set(gauges_->queue_depth_source());
         }

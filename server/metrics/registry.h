@@ -27,6 +27,8 @@ class Registry {
     std::string scrape();
     /// Asked at each scrape for the jobs that wait; must be quick. Set before the server starts.
     void set_queue_depth_source(std::function<double()> source);
+    /// Called at each scrape to bring the scheduler's families up to date. Set as above.
+    void set_scheduler_source(std::function<void()> update);
 
     prometheus::Registry& families() { return *families_; }
 

@@ -2,9 +2,9 @@
 // A model on two devices: the bits of the CPU alone, memory that is kept to, what happens when the
 // device refuses or is lost, and what a step took.
 #include "engine/runtime/step_plan.h"
-#include "engine/runtime/whole_groups.h"
 #include "tests/engine/runtime/harness.h"
 #include "tests/engine/runtime/script.h"
+#include "tests/engine/runtime/whole_groups.h"
 #include "tests/support/sanitizer.h"
 
 namespace ballast::test {
@@ -16,6 +16,24 @@ const model::Model& model_of(const TinyFixture& fixture) {
 
 runtime::EngineOptions on_host(std::uint64_t budget = 64ULL << 20U) {
     return {.threads = 2, .device = "host", .vram_budget = budget};
+}
+
+/// On the device "host", with as many groups there as the budget takes.
+Result<std::unique_ptr<runtime::Compute>> fill_device(const model::Model& model,
+                                                      const runtime::EngineOptions& options,
+                                                      runtime::ComputeShape shape) {
+    const std::int64_t blocks =
+        (shape.context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
+    const runtime::ExecutorLimits limits = {
+        .rows = shape.rows, .outputs = shape.outputs, .context = shape.context};
+    shape.plan = std::make_shared<const scheduler::Plan>(scheduler::Plan{
+        .version = 1,
+        .placement = place_whole_groups(
+            model.catalog(),
+            {.budget_bytes = options.vram_budget,
+             .step = runtime::device_step_bytes(model.ops(), limits),
+             .reserve = {.tokens = shape.sequences * blocks * kernels::kKvBlockTokens}})});
+    return runtime::Compute::create(model, options, shape);
 }
 
 class Hybrid : public testing::TestWithParam<TinyModelOptions> {};
@@ -41,8 +59,7 @@ TEST(HybridMemory, KeepsToEveryBudgetAndGivesTheSameBits) {
     int most = 0;
     for (const std::uint64_t budget :
          {1ULL, 100000ULL, 150000ULL, 250000ULL, 400000ULL, 1000000ULL}) {
-        auto compute =
-            runtime::Compute::create(model_of(fixture), on_host(budget), Script::shape());
+        auto compute = fill_device(model_of(fixture), on_host(budget), Script::shape());
         ASSERT_TRUE(compute.has_value()) << compute.error().message;
         const runtime::Residency& facts = (*compute)->residency();
         EXPECT_EQ(facts.degraded, "") << budget;
@@ -60,7 +77,7 @@ TEST(HybridMemory, IsFilledFromTheLastLayerOnAndTheHeadComesLast) {
     const TinyFixture fixture({.n_layers = 3});
     const scheduler::TensorCatalog& catalog = model_of(fixture).catalog();
     const auto n_resident = [&](std::uint64_t budget) {
-        const scheduler::Placement placement = runtime::place_whole_groups(
+        const scheduler::Placement placement = place_whole_groups(
             catalog, {.budget_bytes = budget, .step = {.layers = 1000, .head = 500}});
         std::string marks;
         for (const auto& group : placement.groups) {
@@ -84,7 +101,7 @@ TEST(HybridFaults, AFailedAllocationKeepsGroupsOnTheCpuAndSaysSo) {
         runtime::ComputeShape shape = Script::shape();
         shape.plan = random_plan(model_of(fixture).catalog(), 0);
         shape.host.faults.failed_allocation = n;
-        auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        auto compute = fill_device(model_of(fixture), on_host(), shape);
         ASSERT_TRUE(compute.has_value()) << compute.error().message;
         const runtime::Residency& facts = (*compute)->residency();
         whole = facts.degraded.empty();
@@ -106,7 +123,7 @@ TEST(HybridFaults, AnUnsupportedTypeKeepsItsGroupsOnTheCpuAndNamesTheTensor) {
     runtime::ComputeShape shape = Script::shape();
     shape.plan = random_plan(model_of(fixture).catalog(), 0);
     shape.host.refused_types = {quant::QuantType::kQ8_0};
-    const auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+    const auto compute = fill_device(model_of(fixture), on_host(), shape);
     ASSERT_TRUE(compute.has_value());
     EXPECT_EQ((*compute)->residency().n_on_device(), 0);
     EXPECT_EQ((*compute)->residency().device_bytes(), 0U);
@@ -124,7 +141,7 @@ TEST(HybridFaults, ALostDeviceFailsTheStepAndNothingHangs) {
         runtime::ComputeShape shape = Script::shape();
         shape.plan = random_plan(model_of(fixture).catalog(), 2 + n % 2);
         shape.host.faults.lost_at_submission = n;
-        auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        auto compute = fill_device(model_of(fixture), on_host(), shape);
         ASSERT_TRUE(compute.has_value());
         Script script(model_of(fixture), **compute, 2);
         const Status status = script.run();
@@ -144,7 +161,7 @@ TEST(HybridFaults, ARefusedSubmissionFailsOneStepAndTheNextIsRight) {
         runtime::ComputeShape shape = Script::shape();
         shape.plan = random_plan(model_of(fixture).catalog(), 2);
         shape.host.faults.failed_submission = n;
-        auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        auto compute = fill_device(model_of(fixture), on_host(), shape);
         ASSERT_TRUE(compute.has_value());
         {
             Script script(model_of(fixture), **compute, 1);
@@ -165,7 +182,7 @@ TEST(HybridFaults, APlanThatDividesAGroupIsRefused) {
         plan->placement.groups[0].resident = 1 + streamed;
         plan->placement.groups[0].streamed = streamed;
         shape.plan = plan;
-        const auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+        const auto compute = fill_device(model_of(fixture), on_host(), shape);
         ASSERT_FALSE(compute.has_value());
         EXPECT_EQ(compute.error().code, ErrorCode::kUnsupported);
         EXPECT_NE(compute.error().message.find("the attention of layer 0"), std::string::npos);
@@ -242,7 +259,7 @@ TEST(OpTimes, CoverEveryGroupOnceAndAreNoShorterThanThePace) {
     shape.plan = whole_group_plan(model_of(fixture).catalog(),
                                   [](std::size_t i) { return i == 2 || i == 3 || i == 6; });
     shape.host.pace = {.latency = std::chrono::milliseconds(2)};
-    auto compute = runtime::Compute::create(model_of(fixture), on_host(), shape);
+    auto compute = fill_device(model_of(fixture), on_host(), shape);
     ASSERT_TRUE(compute.has_value());
     Script script(model_of(fixture), **compute, 1);
     ASSERT_TRUE(script.run().has_value());

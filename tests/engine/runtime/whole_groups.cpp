@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Goes backwards through the layers and takes what fits.
-#include "engine/runtime/whole_groups.h"
+#include "tests/engine/runtime/whole_groups.h"
 
-namespace ballast::runtime {
+namespace ballast::test {
 
 namespace {
 
@@ -53,4 +53,4 @@ scheduler::Placement place_whole_groups(const scheduler::TensorCatalog& catalog,
     return placement;
 }
 
-}  // namespace ballast::runtime
+}  // namespace ballast::test

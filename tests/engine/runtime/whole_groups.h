@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A first placement for a second device: whole groups from the last layer on, until its memory is
-// full.
+// A placement that fills a second device: whole groups from the last layer on, until its memory is
+// full, whether it pays or not.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 #include "engine/runtime/step_memory.h"
 #include "scheduler/placement/placement.h"
 
-namespace ballast::runtime {
+namespace ballast::test {
 
 /// What a placement has to fit into.
 struct DeviceRoom {
     std::uint64_t budget_bytes = 0;     // for all that follows
-    StepBytes step = {};                // needed by what is computed there, before any weight
+    runtime::StepBytes step = {};       // needed by what is computed there, before any weight
     scheduler::KvReserve reserve = {};  // positions whose keys and values are reserved
 };
 
@@ -22,4 +22,4 @@ struct DeviceRoom {
 scheduler::Placement place_whole_groups(const scheduler::TensorCatalog& catalog,
                                         const DeviceRoom& room);
 
-}  // namespace ballast::runtime
+}  // namespace ballast::test
