@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace ballast::scheduler {
@@ -18,8 +19,6 @@ constexpr std::array<int, 24> kShares = {0,  1,  2,  3,  4,  5,  6,  8,  10, 12,
                                          24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 62, 64};
 // Routed experts on the device: each number if there are few, else this many values.
 constexpr int kSlotSteps = 64;
-// Those that cross the link in prefill.
-constexpr int kStreamSteps = 8;
 
 int snap(int share, int parts) {
     return static_cast<int>(std::lround(static_cast<double>(share) * parts / kShareParts));
@@ -58,10 +57,19 @@ std::pair<int, int> class_key(const TensorGroup& group) {
     return {static_cast<int>(group.kind), experts ? group.parts : (group.parts > 1 ? 2 : 1)};
 }
 
-GroupPlacement dense(int resident, int streamed, bool prefill) {
-    return {.resident = resident,
-            .streamed = prefill ? 0 : streamed,
-            .prefill_streamed = prefill ? streamed : 0};
+/// What may cross the link in prefill beside this, and nothing.
+void add_prefill(const TensorGroup& group,
+                 GroupPlacement placed,
+                 std::vector<GroupPlacement>& options) {
+    const int rest = group.parts - placed.resident;
+    int last = -1;
+    for (const double share : kPrefillShares) {
+        placed.prefill_streamed = static_cast<int>(std::lround(share * rest));
+        if (placed.prefill_streamed != last) {
+            last = placed.prefill_streamed;
+            options.push_back(placed);
+        }
+    }
 }
 
 /// (CPU share, streamed share) pairs in 64ths that the class of this group may take.
@@ -96,10 +104,17 @@ std::vector<GroupPlacement> dense_options(const TensorGroup& group,
                                           bool prefill) {
     std::vector<GroupPlacement> options;
     options.reserve(pairs.size());
+    std::set<int> known;  // numbers of resident parts, in prefill
     for (const auto& [cpu, streamed] : pairs) {
         const int on_cpu = snap(cpu, group.parts);
         const int over_link = std::min(snap(streamed, group.parts), group.parts - on_cpu);
-        options.push_back(dense(group.parts - on_cpu - over_link, over_link, prefill));
+        const GroupPlacement placed = {.resident = group.parts - on_cpu - over_link,
+                                       .streamed = prefill ? 0 : over_link};
+        if (!prefill) {
+            options.push_back(placed);
+        } else if (known.insert(placed.resident).second) {
+            add_prefill(group, placed, options);
+        }
     }
     return options;
 }
@@ -118,36 +133,20 @@ std::vector<int> slot_steps(int experts, int steps, bool splits) {
 
 std::vector<GroupPlacement> expert_options(const TensorGroup& group,
                                            const Ladder& ladder,
-                                           bool prefill,
-                                           bool streams) {
+                                           bool prefill) {
     std::vector<GroupPlacement> options = {{}};  // all on the CPU
-    const std::vector<int> slots =
-        slot_steps(group.parts, std::min(group.parts, kSlotSteps), ladder.splits);
-    const int stream_steps = ladder.splits ? std::min(group.parts, kStreamSteps) : 1;
-    for (const int resident : slots) {
+    for (const int resident :
+         slot_steps(group.parts, std::min(group.parts, kSlotSteps), ladder.splits)) {
         options.push_back({.resident = resident, .shared_on_device = true});
     }
-    if (!prefill || !streams) {
+    if (!prefill) {
         return options;
     }
-    // Shares of what is not resident.
-    const auto add_streams = [&](GroupPlacement placed) {
-        const int rest = group.parts - placed.resident;
-        int last = 0;
-        for (int i = 1; i <= stream_steps; ++i) {
-            placed.prefill_streamed =
-                static_cast<int>(std::lround(static_cast<double>(rest) * i / stream_steps));
-            if (placed.prefill_streamed != last) {
-                last = placed.prefill_streamed;
-                options.push_back(placed);
-            }
-        }
-    };
-    add_streams({});
-    for (const int resident : slots) {
-        add_streams({.resident = resident, .shared_on_device = true});
+    std::vector<GroupPlacement> with_streams;
+    for (const GroupPlacement& placed : options) {
+        add_prefill(group, placed, with_streams);
     }
-    return options;
+    return with_streams;
 }
 
 /// Sets of options whose costs depend on the lead alike, to a millionth of a hop.
@@ -176,8 +175,7 @@ std::vector<std::vector<int>> find_shapes(std::span<const Option> options, doubl
 OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const Ladder& ladder)
     : model_(&model) {
     const bool prefill = model.options().shape.is_prefill();
-    // On unified memory a part may be the device's in prefill only.
-    const bool streams = prefill || (!model.unified() && ladder.streams);
+    const bool streams = !model.unified() && ladder.streams;
     std::map<TypeKey, int> types;
     std::map<std::pair<int, int>, int> classes;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_class;
@@ -199,9 +197,9 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
             pairs_of_class.push_back(share_pairs(group, ladder, streams));
         }
         const auto& pairs = pairs_of_class[static_cast<std::size_t>(in_class->second)];
-        const std::vector<GroupPlacement> placements =
-            group.kind == GroupKind::kExperts ? expert_options(group, ladder, prefill, streams)
-                                              : dense_options(group, pairs, prefill);
+        const std::vector<GroupPlacement> placements = group.kind == GroupKind::kExperts
+                                                           ? expert_options(group, ladder, prefill)
+                                                           : dense_options(group, pairs, prefill);
         std::vector<Option>& options = options_.emplace_back();
         options.reserve(placements.size());
         for (const GroupPlacement& placed : placements) {

@@ -28,6 +28,10 @@ struct Option {
     double prefill_seconds = 0.0;
 };
 
+/// Shares of what is not resident that may cross the link in prefill; each group's number of parts
+/// is rounded. What a plan does in prefill is one of these, so that a bound over them holds for it.
+constexpr std::array<double, 8> kPrefillShares = {1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.25, 0.0};
+
 /// Which divisions there are.
 struct Ladder {
     bool splits = true;   // shares between none and all
@@ -35,7 +39,8 @@ struct Ladder {
 };
 
 /// Groups of one type differ in their layer only. Types of one class (attention that can be cut,
-/// attention that cannot, …) have the same list of divisions, each snapped to the type's parts.
+/// attention that cannot, …) have the same list of divisions in decode, each snapped to the type's
+/// parts.
 /// Borrows the model.
 class OptionTable {
   public:

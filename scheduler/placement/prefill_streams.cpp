@@ -8,12 +8,13 @@
 #include <limits>
 #include <map>
 
+#include "scheduler/placement/option_table.h"
+
 namespace ballast::scheduler {
 
 namespace {
 
 constexpr std::size_t kKinds = 4;
-constexpr std::array<double, 8> kShares = {1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.25, 0.0};
 constexpr int kRounds = 3;
 
 class PrefillSearch {
@@ -42,7 +43,7 @@ class PrefillSearch {
                 if (!present_[kind]) {
                     continue;
                 }
-                for (const double share : kShares) {
+                for (const double share : kPrefillShares) {
                     Shares tried = best;
                     tried[kind] = share;
                     const double seconds = estimate(tried);
@@ -122,8 +123,15 @@ class PrefillSearch {
     int streamed(std::size_t group, const Shares& shares) const {
         const TensorGroup& of = model_.catalog().groups[group];
         const int rest = of.parts - placement_.groups[group].resident;
-        const double share = shares[static_cast<std::size_t>(of.kind)];
-        return std::min(static_cast<int>(std::lround(share * rest)), most_[type_of_[group]]);
+        const double wanted = shares[static_cast<std::size_t>(of.kind)];
+        // The next smaller share if a small ring does not allow this one.
+        for (const double share : kPrefillShares) {
+            const int parts = static_cast<int>(std::lround(share * rest));
+            if (share <= wanted && parts <= most_[type_of_[group]]) {
+                return parts;
+            }
+        }
+        return 0;
     }
 
     bool fits(const Placement& placement) const {

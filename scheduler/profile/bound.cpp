@@ -101,6 +101,23 @@ DemandPart part_of(const Work& work, double device_efficiency = 1.0) {
             .device_efficiency = device_efficiency};
 }
 
+/// Where a concave function of [0, most] is highest.
+template <class Function>
+double summit(const Function& value, double most) {
+    constexpr int kThirds = 90;  // leave less than 1e-15 of the interval
+    double low = 0.0;
+    double high = most;
+    for (int i = 0; i < kThirds; ++i) {
+        const double third = (high - low) / 3.0;
+        if (value(low + third) < value(high - third)) {
+            low += third;
+        } else {
+            high -= third;
+        }
+    }
+    return (low + high) / 2.0;
+}
+
 void add(Work& sum, const Work& work) {
     sum.bytes += work.bytes;
     sum.flops += work.flops;
@@ -160,11 +177,14 @@ StepDemand step_demand(const TensorCatalog& catalog,
         demand.parts.push_back(part_of(work));
     }
     demand.parts.push_back(part_of(routed, step.is_prefill() ? expert_prefill_factor : 1.0));
-    const double left = std::max(device_memory_bytes - always_bytes, 0.0);
-    const double share = expert_bytes > 0.0 ? std::min(left / expert_bytes, 1.0) : 0.0;
-    const double hits = step.is_prefill() ? share : std::max(share, hit_rate(locality, share));
-    demand.resident_gb =
-        (std::min(device_memory_bytes, always_bytes) + hits * routed.bytes) / kGiga;
+    const auto met_bytes = [&](double share) {
+        const double hits = step.is_prefill() ? share : std::max(share, hit_rate(locality, share));
+        return std::min(device_memory_bytes - share * expert_bytes, always_bytes) +
+               hits * routed.bytes;
+    };
+    const double share_max =
+        expert_bytes > 0.0 ? std::min(device_memory_bytes / expert_bytes, 1.0) : 0.0;
+    demand.resident_gb = met_bytes(summit(met_bytes, share_max)) / kGiga;
     return demand;
 }
 

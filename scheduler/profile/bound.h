@@ -39,9 +39,11 @@ struct StepDemand {
 /// Preconditions: rates above 0 (the link's may be 0), demands not negative.
 double lower_bound_seconds(const HardwareProfile& hardware, const StepDemand& demand);
 
-/// The demand of one step of a model. Of the device's memory, in bytes, what is read whatever is
-/// routed comes first; the rest holds a share f of the experts, which meets max(f, h(f)) of the
-/// requests in decode and f of them in prefill.
+/// The demand of one step of a model. The device's memory, in bytes, holds a share f of the
+/// experts, which meets max(f, h(f)) of the requests in decode and f of them in prefill, and of
+/// what is read whatever is routed as much as has room beside it; f is what makes most reads meet
+/// it. (Where few experts are asked for again and again, some of them may be worth more than what
+/// is always read.)
 StepDemand step_demand(const TensorCatalog& catalog,
                        const StepShape& step,
                        Locality locality,
