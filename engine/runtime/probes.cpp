@@ -97,29 +97,40 @@ bool ProbeMemory::grow() {
 Result<Sample> ReadProbe::sample() {
     const std::size_t n = chunks_at(pace_, memory_.n_segments() * kChunksPerSegment);
     next_.store(0, std::memory_order_relaxed);
+    std::atomic<std::size_t> least{n};
     const Nanoseconds begin = clock_.now();
     if (pool_ == nullptr) {
         read_chunks(n);
     } else {
-        pool_->run([&](int) { read_chunks(n); });
+        pool_->run([&](int) {
+            const std::size_t mine = read_chunks(n);
+            std::size_t seen = least.load();
+            while (mine < seen && !least.compare_exchange_weak(seen, mine)) {
+            }
+        });
     }
+    const auto n_threads = static_cast<std::size_t>(pool_ == nullptr ? 1 : pool_->size());
     const Sample sample{.bytes = static_cast<double>(n * kChunkBytes),
-                        .seconds = seconds(clock_.now() - begin)};
+                        .seconds = seconds(clock_.now() - begin),
+                        .disturbed = least.load() < n / n_threads / 2};
     cursor_ += n;
     pace_ = sample.bytes / std::max(sample.seconds, 1e-9);
     return sample;
 }
 
-void ReadProbe::read_chunks(std::size_t n) {
+std::size_t ReadProbe::read_chunks(std::size_t n) {
     std::uint64_t sum = 0;
+    std::size_t n_read = 0;
     while (true) {
         const std::size_t i = next_.fetch_add(1, std::memory_order_relaxed);
         if (i >= n) {
             break;
         }
         sum += sum_of(chunk_of(memory_, cursor_ + i));
+        ++n_read;
     }
     sum_.fetch_add(sum, std::memory_order_relaxed);
+    return n_read;
 }
 
 Result<Sample> CopyProbe::sample() {

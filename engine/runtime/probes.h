@@ -30,6 +30,8 @@ struct Sample {
     double bytes = 0.0;
     double flops = 0.0;  // a multiply-add is two
     double seconds = 0.0;
+    /// A thread had less than half of its share, because it was kept waiting.
+    bool disturbed = false;
     double gbps() const { return bytes / seconds * 1e-9; }
     double gflops() const { return flops / seconds * 1e-9; }
 };
@@ -73,7 +75,8 @@ class ReadProbe final : public Probe {
     Result<Sample> sample() override;
 
   private:
-    void read_chunks(std::size_t n);
+    /// Takes chunks until none is left; gives how many.
+    std::size_t read_chunks(std::size_t n);
 
     ProbeMemory& memory_;
     ThreadPool* pool_;

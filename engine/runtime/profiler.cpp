@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 
@@ -31,8 +30,6 @@ constexpr std::array<int, 2> kAttentionBatches = {1, 64};
 // The first sample of a stage learns the pace and does not count.
 constexpr std::size_t kSamplesMachine = 9;
 constexpr std::size_t kSamplesOp = 7;
-// A model has few types that matter; the rest is norms and biases.
-constexpr std::size_t kFormatsMax = 6;
 // Reads must come from memory: this many times what the caches hold lies between two visits.
 constexpr std::size_t kCachesBuffer = 4;
 constexpr std::size_t kCachesMin = 2;
@@ -90,14 +87,6 @@ Spread spread_of(const Stage& stage, Value value) {
     return {.median = middle, .low = values.front(), .high = values.back()};
 }
 
-std::size_t bytes_of(std::span<const WeightView> matrices) {
-    std::size_t sum = 0;
-    for (const WeightView& matrix : matrices) {
-        sum += matrix.n_slices * matrix.slice_bytes();
-    }
-    return sum;
-}
-
 /// To four digits: more would pretend that the figures repeat.
 double rounded(double value) {
     if (value <= 0.0) {
@@ -124,58 +113,6 @@ std::string_view type_name(QuantType type) {
 }
 
 }  // namespace
-
-std::vector<ProfileFormat> formats_of(const model::Model& model) {
-    std::map<QuantType, ProfileFormat> by_type;
-    std::vector<backend::UnitId> seen;
-    const auto add = [&](backend::UnitId unit) {
-        if (unit == backend::kNoUnit || std::find(seen.begin(), seen.end(), unit) != seen.end()) {
-            return;
-        }
-        seen.push_back(unit);
-        WeightView view = model.weights().views()[static_cast<std::size_t>(unit)];
-        // Experts are so many rows more.
-        view.n_rows *= std::exchange(view.n_slices, 1);
-        ProfileFormat& format = by_type[view.type];
-        format.type = view.type;
-        format.matrices.push_back(view);
-    };
-    for (const backend::OpRecord& record : model.ops().records()) {
-        if (const auto* linear = std::get_if<backend::Linear>(&record.op)) {
-            for (int i = 0; i < linear->n_matrices; ++i) {
-                add(linear->weights[static_cast<std::size_t>(i)]);
-            }
-        } else if (const auto* router = std::get_if<backend::Router>(&record.op)) {
-            add(router->weight);
-        } else if (const auto* experts = std::get_if<backend::Experts>(&record.op)) {
-            add(experts->gate);
-            add(experts->up);
-            add(experts->down);
-        }
-    }
-    std::vector<ProfileFormat> formats;
-    for (auto& [type, format] : by_type) {
-        formats.push_back(std::move(format));
-    }
-    std::stable_sort(formats.begin(), formats.end(), [](const auto& a, const auto& b) {
-        return bytes_of(a.matrices) > bytes_of(b.matrices);
-    });
-    formats.resize(std::min(formats.size(), kFormatsMax));
-    return formats;
-}
-
-AttentionShape attention_of(const model::Model& model) {
-    return {.n_heads = model.config().n_heads,
-            .n_kv_heads = model.config().n_kv_heads,
-            .head_dim = model.config().head_dim};
-}
-
-std::vector<ProfileFormat> default_formats() {
-    return {{.type = QuantType::kQ4_K},
-            {.type = QuantType::kQ6_K},
-            {.type = QuantType::kQ8_0},
-            {.type = QuantType::kF16}};
-}
 
 struct Profiler::State {
     State(ThreadPool& threads,
@@ -382,7 +319,8 @@ Status Profiler::State::sample() {
     const std::int64_t before = preemptions();
     Result<Sample> sample = stage.probe->sample();
     // Once more for each at most: where others never rest, their share is part of what there is.
-    const bool again = preemptions() != before && stage.n_disturbed < stage.n_wanted();
+    const bool disturbed = preemptions() != before || (sample && sample->disturbed);
+    const bool again = disturbed && stage.n_disturbed < stage.n_wanted();
     if (!sample && sample.error().code != ErrorCode::kUnsupported) {
         return tl::unexpected<Error>(sample.error());
     }

@@ -9,25 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/model.h"
 #include "engine/runtime/attention_probe.h"
 #include "engine/runtime/probes.h"
+#include "engine/runtime/profile_formats.h"
 #include "scheduler/profile/hardware_profile.h"
 
 namespace ballast::runtime {
-
-/// A weight type to measure.
-struct ProfileFormat {
-    quant::QuantType type = quant::QuantType::kF32;
-    /// A model's matrices of this type, the ones to measure on. Empty: made up.
-    std::vector<backend::WeightView> matrices = {};
-};
-
-/// The types of the matrices that a model multiplies with, most bytes first. Views its mapping.
-std::vector<ProfileFormat> formats_of(const model::Model& model);
-AttentionShape attention_of(const model::Model& model);
-/// Types that files commonly have, where there is no model.
-std::vector<ProfileFormat> default_formats();
 
 struct ProfilerOptions {
     bool machine = true;  // bandwidths, arithmetic and attention; else only the formats

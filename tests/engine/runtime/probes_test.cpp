@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/backend/host_backend.h"
 #include "engine/runtime/attention_probe.h"
 #include "engine/runtime/link_probe.h"
 #include "tests/engine/runtime/manual_clock.h"
@@ -192,6 +193,23 @@ TEST(Probes, MeasuresALinkThroughTheInterfaceAlone) {
     EXPECT_DOUBLE_EQ(rates->hop_us, 500.0);
 }
 
+TEST(Probes, NeverFindADeviceFasterThanItIs) {
+    Machine machine;
+    const SystemClock clock;
+    const Nanoseconds latency = std::chrono::microseconds(200);
+    backend::HostBackend device(
+        machine.kernels, clock, {.pace = {.link_gbps = 2.0, .latency = latency}});
+    const Result<LinkRates> rates = measure_link(device, machine.memory, machine.pool, clock);
+    ASSERT_TRUE(rates) << rates.error().message;
+    // It is paced: a copy takes its modelled time or longer.
+    EXPECT_GT(rates->copy_in_gbps, 0.0);
+    EXPECT_LE(rates->copy_in_gbps, 2.0);
+    EXPECT_GT(rates->together_gbps, 0.0);
+    // There and back are two copies and an op, each with the latency.
+    EXPECT_GE(rates->hop_us, 1.5 * 200.0);
+    EXPECT_EQ(device.used_bytes(), 0U);
+}
+
 /// A device whose copies fail.
 class BrokenDevice final : public backend::Backend {
   public:
@@ -217,7 +235,7 @@ class BrokenDevice final : public backend::Backend {
     void order_after(backend::Queue, backend::Event) override {}
     bool done(backend::Event) const override { return true; }
     Status wait(backend::Event) override { return {}; }
-    Nanoseconds busy_time(backend::Event) const override { return {}; }
+    Nanoseconds busy_time(backend::Event) const override { return Nanoseconds(0); }
 
     int n_chunks = 0;
 
