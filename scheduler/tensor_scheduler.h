@@ -26,7 +26,8 @@ struct SchedulerSetup {
     double device_bytes = 0.0;                     // for weights, KV cache and ring; 0: no device
     KvReserve reserve = {};
     int context = 4096;
-    Ladder ladder = {.splits = false, .streams = false};  // what the executor can do
+    /// What the executor can do.
+    Ladder ladder = {.splits = false, .streams = false, .prefill_streams = false};
 };
 
 /// One run of groups on one side in one step.

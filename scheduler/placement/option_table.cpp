@@ -60,10 +60,14 @@ std::pair<int, int> class_key(const TensorGroup& group) {
 /// What may cross the link in prefill beside this, and nothing.
 void add_prefill(const TensorGroup& group,
                  GroupPlacement placed,
+                 const Ladder& ladder,
                  std::vector<GroupPlacement>& options) {
     const int rest = group.parts - placed.resident;
     int last = -1;
     for (const double share : kPrefillShares) {
+        if (!allows_prefill_share(ladder, share)) {
+            continue;
+        }
         placed.prefill_streamed = static_cast<int>(std::lround(share * rest));
         if (placed.prefill_streamed != last) {
             last = placed.prefill_streamed;
@@ -101,6 +105,7 @@ std::vector<std::pair<int, int>> share_pairs(const TensorGroup& group,
 
 std::vector<GroupPlacement> dense_options(const TensorGroup& group,
                                           std::span<const std::pair<int, int>> pairs,
+                                          const Ladder& ladder,
                                           bool prefill) {
     std::vector<GroupPlacement> options;
     options.reserve(pairs.size());
@@ -113,7 +118,7 @@ std::vector<GroupPlacement> dense_options(const TensorGroup& group,
         if (!prefill) {
             options.push_back(placed);
         } else if (known.insert(placed.resident).second) {
-            add_prefill(group, placed, options);
+            add_prefill(group, placed, ladder, options);
         }
     }
     return options;
@@ -137,6 +142,9 @@ std::vector<GroupPlacement> expert_options(const TensorGroup& group,
     std::vector<GroupPlacement> options = {{}};  // all on the CPU
     for (const int resident :
          slot_steps(group.parts, std::min(group.parts, kSlotSteps), ladder.splits)) {
+        if (resident < group.parts && !ladder.splits) {
+            continue;  // the always-read part here and the experts there divide the group
+        }
         options.push_back({.resident = resident, .shared_on_device = true});
     }
     if (!prefill) {
@@ -144,7 +152,7 @@ std::vector<GroupPlacement> expert_options(const TensorGroup& group,
     }
     std::vector<GroupPlacement> with_streams;
     for (const GroupPlacement& placed : options) {
-        add_prefill(group, placed, with_streams);
+        add_prefill(group, placed, ladder, with_streams);
     }
     return with_streams;
 }
@@ -173,7 +181,7 @@ std::vector<std::vector<int>> find_shapes(std::span<const Option> options, doubl
 }  // namespace
 
 OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const Ladder& ladder)
-    : model_(&model) {
+    : model_(&model), ladder_(ladder) {
     const bool prefill = model.options().shape.is_prefill();
     const bool streams = !model.unified() && ladder.streams;
     std::map<TypeKey, int> types;
@@ -197,9 +205,9 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
             pairs_of_class.push_back(share_pairs(group, ladder, streams));
         }
         const auto& pairs = pairs_of_class[static_cast<std::size_t>(in_class->second)];
-        const std::vector<GroupPlacement> placements = group.kind == GroupKind::kExperts
-                                                           ? expert_options(group, ladder, prefill)
-                                                           : dense_options(group, pairs, prefill);
+        const std::vector<GroupPlacement> placements =
+            group.kind == GroupKind::kExperts ? expert_options(group, ladder, prefill)
+                                              : dense_options(group, pairs, ladder, prefill);
         std::vector<Option>& options = options_.emplace_back();
         options.reserve(placements.size());
         for (const GroupPlacement& placed : placements) {
@@ -245,7 +253,7 @@ Option OptionTable::make(const TensorGroup& group,
 }
 
 void OptionTable::estimate_prefill(const StepModel& prefill, bool maps_all) {
-    const bool may_stream = !prefill.unified() || maps_all;
+    const bool may_stream = ladder_.prefill_streams && (!prefill.unified() || maps_all);
     for (std::size_t type = 0; type < options_.size(); ++type) {
         const TensorGroup& group = example(static_cast<int>(type));
         int last_resident = -1;

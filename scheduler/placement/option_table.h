@@ -32,11 +32,16 @@ struct Option {
 /// is rounded. What a plan does in prefill is one of these, so that a bound over them holds for it.
 constexpr std::array<double, 8> kPrefillShares = {1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.25, 0.0};
 
-/// Which divisions there are.
+/// Which divisions there are: what an executor can do.
 struct Ladder {
     bool splits = true;   // shares between none and all
     bool streams = true;  // in decode
+    bool prefill_streams = true;
 };
+
+constexpr bool allows_prefill_share(const Ladder& ladder, double share) {
+    return share == 0.0 || (ladder.prefill_streams && (share == 1.0 || ladder.splits));
+}
 
 /// Groups of one type differ in their layer only. Types of one class (attention that can be cut,
 /// attention that cannot, …) have the same list of divisions in decode, each snapped to the type's
@@ -84,6 +89,7 @@ class OptionTable {
                 const KvReserve& reserve) const;
 
     const StepModel* model_;
+    Ladder ladder_;
     std::vector<int> type_of_;  // by group
     std::vector<int> class_of_type_;
     std::vector<std::size_t> example_;                   // group of each type

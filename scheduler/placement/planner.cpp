@@ -117,14 +117,35 @@ class Planner {
 
     /// Adds prefill to a placement.
     ForecastPlacement with_prefill(Placement placement, double decode_seconds) const {
-        PrefillChoice choice = choose_prefill_streams(
-            prefill_model_, std::move(placement), request_.reserve, request_.memory_bytes);
+        PrefillChoice choice = choose_prefill_streams(prefill_model_,
+                                                      std::move(placement),
+                                                      request_.reserve,
+                                                      request_.ladder,
+                                                      request_.memory_bytes);
         return {.placement = std::move(choice.placement),
                 .decode_seconds = decode_seconds,
                 .prefill_seconds = choice.seconds};
     }
 
+    /// Whether the executor can follow it: other policies divide groups of experts.
+    bool can_follow(const Placement& placement) const {
+        if (request_.ladder.splits) {
+            return true;
+        }
+        for (std::size_t i = 0; i < placement.groups.size(); ++i) {
+            const GroupPlacement& placed = placement.groups[i];
+            const int parts = request_.catalog->groups[i].parts;
+            if ((placed.resident != 0 || placed.shared_on_device) && placed.resident != parts) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     void consider(const ForecastPlacement& candidate) {
+        if (!can_follow(candidate.placement)) {
+            return;
+        }
         if (result_.plan.placement.groups.empty() ||
             objective(candidate) < objective(result_.plan)) {
             result_.plan = candidate;
@@ -154,6 +175,9 @@ class Planner {
                                     Policy::kStatic,
                                     Policy::kStaticStreaming}) {
             PolicyForecast forecast = {.policy = policy};
+            if (policy == Policy::kStaticStreaming && !request_.ladder.streams) {
+                continue;  // as a plan it could not be followed
+            }
             std::optional<Placement> fastest;
             double seconds = std::numeric_limits<double>::infinity();
             for (Placement& placement : policy_placements(policy,
@@ -184,7 +208,7 @@ class Planner {
     /// Sizes of a ring that prefill may want beside decode's: streaming what is not resident is
     /// worth the memory of a large one, or of none.
     std::vector<double> rings() const {
-        if (!has_prefill() || decode_model_.unified()) {
+        if (!has_prefill() || decode_model_.unified() || !request_.ladder.prefill_streams) {
             return {0.0};
         }
         const double largest = static_cast<double>(kTileBytesMax) * kRingTiles;

@@ -8,8 +8,6 @@
 #include <limits>
 #include <map>
 
-#include "scheduler/placement/option_table.h"
-
 namespace ballast::scheduler {
 
 namespace {
@@ -22,8 +20,9 @@ class PrefillSearch {
     PrefillSearch(const StepModel& model,
                   Placement placement,
                   const KvReserve& reserve,
+                  const Ladder& ladder,
                   double memory_limit)
-        : model_(model), placement_(std::move(placement)), reserve_(reserve) {
+        : model_(model), placement_(std::move(placement)), reserve_(reserve), ladder_(ladder) {
         for (std::size_t i = 0; i < placement_.groups.size(); ++i) {
             placement_.groups[i].prefill_streamed = 0;
         }
@@ -127,7 +126,8 @@ class PrefillSearch {
         // The next smaller share if a small ring does not allow this one.
         for (const double share : kPrefillShares) {
             const int parts = static_cast<int>(std::lround(share * rest));
-            if (share <= wanted && parts <= most_[type_of_[group]]) {
+            if (share <= wanted && allows_prefill_share(ladder_, share) &&
+                parts <= most_[type_of_[group]]) {
                 return parts;
             }
         }
@@ -189,6 +189,7 @@ class PrefillSearch {
     const StepModel& model_;
     Placement placement_;
     KvReserve reserve_;
+    Ladder ladder_;
     double room_ = 0.0;
     std::array<bool, kKinds> present_ = {};
     std::vector<std::size_t> type_of_;   // by group
@@ -202,8 +203,9 @@ class PrefillSearch {
 PrefillChoice choose_prefill_streams(const StepModel& prefill,
                                      Placement placement,
                                      const KvReserve& reserve,
+                                     const Ladder& ladder,
                                      double memory_limit) {
-    return PrefillSearch(prefill, std::move(placement), reserve, memory_limit).run();
+    return PrefillSearch(prefill, std::move(placement), reserve, ladder, memory_limit).run();
 }
 
 }  // namespace ballast::scheduler

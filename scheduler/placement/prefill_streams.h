@@ -2,6 +2,7 @@
 // What crosses the link in a prefill step, once it is known what is resident.
 #pragma once
 
+#include "scheduler/placement/option_table.h"
 #include "scheduler/placement/step_model.h"
 
 namespace ballast::scheduler {
@@ -17,6 +18,7 @@ struct PrefillChoice {
 PrefillChoice choose_prefill_streams(const StepModel& prefill,
                                      Placement placement,
                                      const KvReserve& reserve,
+                                     const Ladder& ladder,
                                      double memory_limit);
 
 }  // namespace ballast::scheduler
