@@ -194,9 +194,17 @@ void finish_attention(Layer& layer,
     // The output matrix is cut by columns, which go to whole blocks only.
     const auto columns =
         static_cast<std::uint64_t>(heads / kv_heads) * static_cast<std::uint64_t>(value_length);
-    const bool fits = layer.output->shape[0] == columns * static_cast<std::uint64_t>(kv_heads);
-    if (fits && columns % quant::traits(layer.output->type).block_elements == 0) {
-        group.parts = kv_heads;
+    if (layer.output->shape[0] != columns * static_cast<std::uint64_t>(kv_heads)) {
+        return;
+    }
+    // The fewest KV heads together whose columns are whole blocks.
+    const std::uint64_t block = quant::traits(layer.output->type).block_elements;
+    for (int heads_together = 1; heads_together < kv_heads; ++heads_together) {
+        if (kv_heads % heads_together == 0 &&
+            static_cast<std::uint64_t>(heads_together) * columns % block == 0) {
+            group.parts = kv_heads / heads_together;
+            return;
+        }
     }
 }
 
@@ -247,9 +255,12 @@ Result<scheduler::TensorCatalog> catalog_of(const gguf::Reader& reader,
         .n_layers = numbers.number("block_count"),
         .context_length = numbers.number("context_length", 0, kContextMax)};
     std::map<int, Layer> layers;
+    const bool tied = reader.find_tensor("output.weight") == nullptr;
     for (const gguf::TensorInfo& tensor : reader.tensors()) {
         if (const auto split = split_name(tensor.name)) {
             sort_in(layers[split->first], split->second, tensor);
+        } else if (tied && tensor.name == "token_embd.weight") {
+            continue;  // it is the head, where it counts; rows are looked up in the same bytes
         } else if (!tensor.name.starts_with("output.") &&
                    !tensor.name.starts_with("output_norm.")) {
             catalog.embedding_bytes += tensor.size_bytes;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/base/check.h"
+#include "scheduler/placement/exact_search.h"
 #include "scheduler/placement/layer_mix.h"
 #include "scheduler/placement/prefill_streams.h"
 
@@ -48,6 +49,7 @@ class Planner {
         if (gap() > kWideSearchGap) {
             search({.kinds_tried = 40000, .kinds = 312, .plans = 32, .prefill_weight = weight});
         }
+        search_short_chain();
         prefer_simple();
         result_.prices = bound_.prices;
         result_.gap = gap();
@@ -256,6 +258,53 @@ class Planner {
                 search_within(limit, mixer);
             }
         }
+    }
+
+    /// Of a short chain the best choice among few options a group: both sides whole, and those that
+    /// are cheapest at the best prices.
+    void search_short_chain() {
+        if (decode_.n_groups() > kExactGroupsMax) {
+            return;
+        }
+        std::vector<std::vector<int>> allowed(decode_.n_groups());
+        for (std::size_t group = 0; group < allowed.size(); ++group) {
+            allowed[group] = cheapest_options(decode_.options(decode_.type_of(group)));
+        }
+        for (const double ring : rings()) {
+            const auto exact = exact_choice(decode_, request_.memory_bytes - ring, allowed);
+            if (exact) {
+                consider(with_prefill(placement_of(exact->choice), exact->seconds));
+            }
+        }
+    }
+
+    std::vector<int> cheapest_options(std::span<const Option> options) const {
+        std::vector<std::pair<double, int>> ranked;
+        std::vector<std::pair<double, int>> by_memory;
+        for (std::size_t i = 0; i < options.size(); ++i) {
+            const Option& option = options[i];
+            if (option.piece > 0.0) {
+                continue;
+            }
+            const double seconds = std::min(option.delta.front(), option.delta.back());
+            ranked.emplace_back(seconds + bound_.prices.memory * option.memory,
+                                static_cast<int>(i));
+            by_memory.emplace_back(option.memory, static_cast<int>(i));
+        }
+        std::sort(ranked.begin(), ranked.end());
+        std::sort(by_memory.begin(), by_memory.end());
+        std::vector<int> chosen = {by_memory.front().second};
+        const auto take = [&](int option) {
+            if (chosen.size() < kExactOptionsMax &&
+                std::find(chosen.begin(), chosen.end(), option) == chosen.end()) {
+                chosen.push_back(option);
+            }
+        };
+        take(by_memory.back().second);
+        for (const auto& [cost, option] : ranked) {
+            take(option);
+        }
+        return chosen;
     }
 
     void search_within(double limit, const LayerMixer& mixer) {

@@ -26,6 +26,9 @@ Result<std::unique_ptr<runtime::Compute>> fill_device(const model::Model& model,
         (shape.context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
     const runtime::ExecutorLimits limits = {
         .rows = shape.rows, .outputs = shape.outputs, .context = shape.context};
+    if (shape.plan != nullptr) {
+        return runtime::Compute::create(model, options, shape);
+    }
     shape.plan = std::make_shared<const scheduler::Plan>(scheduler::Plan{
         .version = 1,
         .placement = place_whole_groups(
