@@ -30,6 +30,8 @@ constexpr std::array<int, 2> kAttentionBatches = {1, 64};
 // The first sample of a stage learns the pace and does not count.
 constexpr std::size_t kSamplesMachine = 9;
 constexpr std::size_t kSamplesOp = 7;
+// Samples taken again at most, so that all of it stays below ten seconds on a busy machine too.
+constexpr std::size_t kDisturbedMax = 64;
 // Reads must come from memory: this many times what the caches hold lies between two visits.
 constexpr std::size_t kCachesBuffer = 4;
 constexpr std::size_t kCachesMin = 2;
@@ -143,6 +145,7 @@ struct Profiler::State {
     std::vector<Stage> stages;
     std::size_t current = 0;
     bool last_sampled = false;
+    std::size_t n_disturbed = 0;  // of all stages
 };
 
 Result<std::unique_ptr<Profiler>> Profiler::create(ThreadPool& pool,
@@ -318,9 +321,10 @@ Status Profiler::State::sample() {
     Stage& stage = stages[current];
     const std::int64_t before = preemptions();
     Result<Sample> sample = stage.probe->sample();
-    // Once more for each at most: where others never rest, their share is part of what there is.
+    // Not for ever: where others never rest, their share is part of what there is.
     const bool disturbed = preemptions() != before || (sample && sample->disturbed);
-    const bool again = disturbed && stage.n_disturbed < stage.n_wanted();
+    const bool again =
+        disturbed && stage.n_disturbed < stage.n_wanted() && n_disturbed < kDisturbedMax;
     if (!sample && sample.error().code != ErrorCode::kUnsupported) {
         return tl::unexpected<Error>(sample.error());
     }
@@ -330,6 +334,7 @@ Status Profiler::State::sample() {
         stage.skipped = sample->bytes == 0.0;
     } else if (again) {
         ++stage.n_disturbed;
+        ++n_disturbed;
     } else {
         stage.samples.push_back(*sample);
         last_sampled = true;
@@ -373,11 +378,7 @@ std::string Profiler::doing() const {
 }
 
 int Profiler::n_disturbed() const {
-    std::size_t sum = 0;
-    for (const Stage& stage : state_->stages) {
-        sum += stage.n_disturbed;
-    }
-    return static_cast<int>(sum);
+    return static_cast<int>(state_->n_disturbed);
 }
 
 std::vector<Figure> Profiler::figures() const {

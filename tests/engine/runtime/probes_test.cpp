@@ -232,7 +232,6 @@ class BrokenDevice final : public backend::Backend {
                                   const backend::StepContext&) override {
         return fail(ErrorCode::kDeviceLost, "gone");
     }
-    void order_after(backend::Queue, backend::Event) override {}
     bool done(backend::Event) const override { return true; }
     Status wait(backend::Event) override { return {}; }
     Nanoseconds busy_time(backend::Event) const override { return Nanoseconds(0); }
