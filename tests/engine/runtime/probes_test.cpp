@@ -236,6 +236,8 @@ class BrokenDevice final : public backend::Backend {
     Status wait(backend::Event) override { return {}; }
     Nanoseconds busy_time(backend::Event) const override { return Nanoseconds(0); }
 
+    void order_after(backend::Queue, backend::Event) override {}
+
     int n_chunks = 0;
 
   private:
