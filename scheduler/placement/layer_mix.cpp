@@ -108,8 +108,8 @@ class LayerMixer::Kinds {
         choose_heads();
     }
 
-    std::vector<Choice> plans(double memory_limit) const {
-        return realise(pair_kinds(memory_limit), memory_limit);
+    std::vector<Choice> plans(double memory_limit, int n_mixes) const {
+        return realise(pair_kinds(memory_limit, std::min(n_mixes, effort_.plans)), memory_limit);
     }
 
   private:
@@ -329,11 +329,11 @@ class LayerMixer::Kinds {
 
     const Option& head(int option) const { return table_.option(layout_.heads().front(), option); }
 
-    std::vector<Mix> pair_kinds(double limit) const {
+    std::vector<Mix> pair_kinds(double limit, int n_mixes) const {
         std::vector<Mix> mixes;
         const int n_layers = layout_.n_layers();
         const auto add = [&](const Mix& mix) {
-            if (static_cast<int>(mixes.size()) < effort_.plans) {
+            if (static_cast<int>(mixes.size()) < n_mixes) {
                 mixes.push_back(mix);
                 std::push_heap(mixes.begin(), mixes.end(), by_estimate);
             } else if (mix.estimate < mixes.front().estimate) {
@@ -358,7 +358,7 @@ class LayerMixer::Kinds {
                         continue;
                     }
                     // A mix is no faster than the faster of its kinds.
-                    if (static_cast<int>(mixes.size()) == effort_.plans &&
+                    if (static_cast<int>(mixes.size()) == n_mixes &&
                         std::min(more.seconds + more.prefill, less.seconds + less.prefill) +
                                 after_a >=
                             mixes.front().estimate) {
@@ -471,8 +471,8 @@ LayerMixer::LayerMixer(const OptionTable& table, const Prices& prices, const Mix
 
 LayerMixer::~LayerMixer() = default;
 
-std::vector<Choice> LayerMixer::plans(double memory_limit) const {
-    return kinds_->plans(memory_limit);
+std::vector<Choice> LayerMixer::plans(double memory_limit, int n_mixes) const {
+    return kinds_->plans(memory_limit, n_mixes);
 }
 
 double memory_of(const OptionTable& table, const Choice& choice) {

@@ -35,9 +35,10 @@ class LayerMixer {
     LayerMixer(const LayerMixer&) = delete;
     LayerMixer& operator=(const LayerMixer&) = delete;
 
-    /// Choices that fit into the memory and should be fast, best first by an estimate; contiguous
-    /// and evenly interleaved forms of each are both there. Replaying them decides.
-    std::vector<Choice> plans(double memory_limit) const;
+    /// Choices of at most n_mixes mixes that fit into the memory and should be fast, best first by
+    /// an estimate; contiguous and evenly interleaved forms of each are both there. Replaying them
+    /// decides.
+    std::vector<Choice> plans(double memory_limit, int n_mixes) const;
 
   private:
     class Kinds;

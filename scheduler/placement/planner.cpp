@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "engine/base/check.h"
 #include "scheduler/placement/exact_search.h"
@@ -18,6 +20,9 @@ namespace {
 constexpr double kWideSearchGap = 0.02;
 // Candidates whose prefill is looked at; the others are behind in decode already.
 constexpr std::size_t kPrefillTried = 4;
+// Mixes that are replayed when a plan was there before: a new budget has to be met in a hurry.
+constexpr int kWarmPlans = 5;
+constexpr int kAllPlans = 1000;
 
 StepOptions step_options(const PlanRequest& request, bool prefill) {
     return {.shape = {.tokens = prefill ? request.prefill_tokens : 1,
@@ -26,29 +31,60 @@ StepOptions step_options(const PlanRequest& request, bool prefill) {
             .locality = request.locality};
 }
 
-class Planner {
+}  // namespace
+
+class Replanner::Planner {
   public:
     Planner(const PlanRequest& request, const Prices& start)
         : request_(request),
-          start_(start),
           decode_model_(*request.catalog, request.costs, step_options(request, false)),
           prefill_model_(*request.catalog, request.costs, step_options(request, true)),
           decode_(decode_model_, request.reserve, request.ladder) {
         BALLAST_CHECK(request.reserve.unified_memory == decode_model_.unified());
+        decode_bound_.prices = start;
+        if (has_prefill()) {
+            prefill_.emplace(prefill_model_, request.reserve, request.ladder);
+        }
     }
 
-    PlanResult run() {
-        bound();
-        try_policies();
+    PlanResult plan() {
+        begin();
         if (has_prefill()) {
             const auto all = static_cast<double>(request_.catalog->total_bytes());
             decode_.estimate_prefill(prefill_model_, all <= request_.memory_bytes);
         }
         const double weight = has_both() ? prefill_in_decode() : 0.0;
-        search({.prefill_weight = weight});
+        mixer_.emplace(decode_, bound_.prices, MixEffort{.prefill_weight = weight});
+        search(*mixer_);
         if (gap() > kWideSearchGap) {
-            search({.kinds_tried = 40000, .kinds = 312, .plans = 32, .prefill_weight = weight});
+            const LayerMixer wide(
+                decode_,
+                bound_.prices,
+                {.kinds_tried = 40000, .kinds = 312, .plans = 32, .prefill_weight = weight});
+            search(wide);
         }
+        return end();
+    }
+
+    PlanResult replan(double memory_bytes) {
+        if (!mixer_) {
+            request_.memory_bytes = memory_bytes;
+            return plan();
+        }
+        request_.memory_bytes = memory_bytes;
+        warm_ = true;
+        begin();
+        search(*mixer_);
+        return end();
+    }
+
+  private:
+    void begin() {
+        result_ = {};
+        bound();
+        try_policies();
+    }
+    PlanResult end() {
         search_short_chain();
         prefer_simple();
         result_.prices = bound_.prices;
@@ -56,7 +92,6 @@ class Planner {
         return std::move(result_);
     }
 
-  private:
     bool has_prefill() const { return request_.prefill_weight > 0.0; }
 
     double objective(double decode_seconds, double prefill_seconds) const {
@@ -78,19 +113,24 @@ class Planner {
 
     void bound() {
         PriceDual dual(decode_);
-        const PriceDual::Bound decode = bound_with_ring(dual, request_.memory_bytes, start_);
+        const PriceDual::Bound decode = bound_with_ring(dual, request_.memory_bytes, decode_bound_);
         result_.decode_bound_seconds = decode.seconds;
-        bound_ = decode;
+        decode_bound_ = decode;
         if (has_prefill()) {
-            const OptionTable table(prefill_model_, request_.reserve, request_.ladder);
-            PriceDual prefill_dual(table);
+            PriceDual prefill_dual(*prefill_);
             const PriceDual::Bound prefill =
-                bound_with_ring(prefill_dual, request_.memory_bytes, {});
+                bound_with_ring(prefill_dual, request_.memory_bytes, prefill_bound_);
             result_.prefill_bound_seconds = prefill.seconds;
             result_.n_chains += prefill_dual.n_chains();
-            if (has_both()) {
-                bound_both(dual, table, prefill.prices.link);
+            if (!warm_) {
+                floor_price_ = prefill.prices.link;
             }
+            prefill_bound_ = prefill;
+        }
+        if (has_both()) {
+            bound_both(dual, warm_ ? bound_ : decode);
+        } else {
+            bound_ = decode;
         }
         result_.n_chains += dual.n_chains();
         result_.mix_bound_seconds =
@@ -100,21 +140,25 @@ class Planner {
 
     /// The two bounds by themselves may each give the memory to something else. Here each division
     /// also pays what it does to prefill.
-    void bound_both(PriceDual& dual, const OptionTable& prefill, double link_price) {
-        const ExtraCosts extra = [&](double piece_limit) {
-            std::vector<std::vector<double>> costs =
-                prefill_floor(decode_, prefill, link_price, piece_limit);
-            for (std::vector<double>& of_type : costs) {
+    void bound_both(PriceDual& dual, const PriceDual::Bound& start) {
+        const ExtraCosts extra = [&](double piece_limit) { return floor(piece_limit); };
+        bound_ = bound_with_ring(dual, request_.memory_bytes, start, extra);
+        result_.mix_bound_seconds = bound_.seconds * request_.decode_weight;
+    }
+
+    /// What each division adds to decode by its prefill; any price of the link gives a bound, so
+    /// that it is worked out for one.
+    const std::vector<std::vector<double>>& floor(double piece_limit) {
+        const auto [known, is_new] = floors_.try_emplace(piece_limit);
+        if (is_new) {
+            known->second = prefill_floor(decode_, *prefill_, floor_price_, piece_limit);
+            for (std::vector<double>& of_type : known->second) {
                 for (double& cost : of_type) {
                     cost *= prefill_in_decode();
                 }
             }
-            return costs;
-        };
-        const PriceDual::Bound both =
-            bound_with_ring(dual, request_.memory_bytes, bound_.prices, extra);
-        result_.mix_bound_seconds = both.seconds * request_.decode_weight;
-        bound_ = both;
+        }
+        return known->second;
     }
 
     /// Adds prefill to a placement.
@@ -177,8 +221,8 @@ class Planner {
                                     Policy::kStatic,
                                     Policy::kStaticStreaming}) {
             PolicyForecast forecast = {.policy = policy};
-            if (policy == Policy::kStaticStreaming && !request_.ladder.streams) {
-                continue;  // as a plan it could not be followed
+            if (policy == Policy::kStaticStreaming && (!request_.ladder.streams || warm_)) {
+                continue;  // it could not be followed, or is too many plans to look at again
             }
             std::optional<Placement> fastest;
             double seconds = std::numeric_limits<double>::infinity();
@@ -250,8 +294,7 @@ class Planner {
         return placement;
     }
 
-    void search(const MixEffort& effort) {
-        const LayerMixer mixer(decode_, bound_.prices, effort);
+    void search(const LayerMixer& mixer) {
         for (const double ring : rings()) {
             const double limit = request_.memory_bytes - ring;
             if (limit > 0.0) {
@@ -307,6 +350,10 @@ class Planner {
         return chosen;
     }
 
+    std::size_t prefills_tried() const {
+        return has_prefill() && !warm_ ? kPrefillTried : std::size_t{1};
+    }
+
     void search_within(double limit, const LayerMixer& mixer) {
         struct Timed {
             double seconds = 0.0;
@@ -323,35 +370,58 @@ class Planner {
                                  .choice = std::move(choice)});
             }
         };
-        add(mixer.plans(limit));
-        PriceDual dual(decode_);
-        add(splice_chains(decode_, dual, bound_, limit));
+        add(mixer.plans(limit, warm_ ? kWarmPlans : kAllPlans));
+        if (!warm_) {
+            PriceDual dual(decode_);
+            add(splice_chains(decode_, dual, bound_, limit));
+        }
         std::sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) {
             return a.with_prefill < b.with_prefill;
         });
-        for (std::size_t i = 0; i < std::min(timed.size(), has_prefill() ? kPrefillTried : 1);
-             ++i) {
+        for (std::size_t i = 0; i < std::min(timed.size(), prefills_tried()); ++i) {
             consider(with_prefill(placement_of(timed[i].choice), timed[i].seconds));
         }
     }
 
-    const PlanRequest& request_;
-    Prices start_;
+    PlanRequest request_;
     StepModel decode_model_;
     StepModel prefill_model_;
     OptionTable decode_;
+    std::optional<OptionTable> prefill_;
     std::vector<const ShareCost*> shares_;
+
+    // Of the last plan, where the next may start.
+    bool warm_ = false;
+    PriceDual::Bound decode_bound_;
+    // Prefill streams what is not resident, in whatever pieces.
+    PriceDual::Bound prefill_bound_ = {.piece_limit = std::numeric_limits<double>::infinity()};
+    double floor_price_ = 0.0;
+    std::map<double, std::vector<std::vector<double>>> floors_;  // by limit of pieces
+    std::optional<LayerMixer> mixer_;
+
     PriceDual::Bound bound_;  // of decode, or of the mix where there is one
     PlanResult result_;
 };
 
-}  // namespace
+Replanner::Replanner(const PlanRequest& request, const Prices& start)
+    : planner_(std::make_unique<Planner>(request, start)) {
+    BALLAST_CHECK(request.prefill_weight >= 0.0 && request.decode_weight >= 0.0 &&
+                  request.prefill_weight + request.decode_weight > 0.0);
+}
+
+Replanner::~Replanner() = default;
+
+PlanResult Replanner::plan() {
+    return planner_->plan();
+}
+
+PlanResult Replanner::replan(double memory_bytes) {
+    return planner_->replan(memory_bytes);
+}
 
 PlanResult make_plan(const PlanRequest& request, const Prices& start) {
     BALLAST_CHECK(request.catalog != nullptr && request.prefill_tokens >= 2);
-    BALLAST_CHECK(request.prefill_weight >= 0.0 && request.decode_weight >= 0.0 &&
-                  request.prefill_weight + request.decode_weight > 0.0);
-    return Planner(request, start).run();
+    return Replanner(request, start).plan();
 }
 
 }  // namespace ballast::scheduler

@@ -3,6 +3,7 @@
 // best it can be at most. A pure function. docs/scheduling.md has the method.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -54,6 +55,26 @@ struct PlanResult {
     double gap = 0.0;
     Prices prices = {};  // where the next plan's search may start
     int n_chains = 0;    // how much work it was
+};
+
+/// Plans again for another budget, with the tables, prices and kinds of layer of the plan before.
+/// One thread; the request's catalog outlives it. Preconditions as below.
+class Replanner {
+  public:
+    explicit Replanner(const PlanRequest& request, const Prices& start = {});
+    ~Replanner();
+    Replanner(const Replanner&) = delete;
+    Replanner& operator=(const Replanner&) = delete;
+
+    /// For the request as it is.
+    PlanResult plan();
+    /// For this much device memory, in bytes: looks at fewer plans than plan() does, and says by
+    /// its gap what that cost. Other policies that stream are not compared with.
+    PlanResult replan(double memory_bytes);
+
+  private:
+    class Planner;
+    std::unique_ptr<Planner> planner_;
 };
 
 /// Preconditions: weights not negative and not both 0, rates above 0. `start`: prices of the plan

@@ -206,7 +206,7 @@ PriceDual::Bound PriceDual::solve(double memory_limit, double piece_limit, const
         }
         return found;
     };
-    if (piece_limit <= 0.0 && start.link <= 0.0) {
+    if (piece_limit <= 0.0) {
         return edge(0.0).bound;  // nothing streams
     }
     // Two prices with the best one between them, as above.
@@ -292,7 +292,7 @@ std::vector<std::vector<double>> prefill_floor(const OptionTable& decode,
 
 PriceDual::Bound bound_with_ring(PriceDual& dual,
                                  double memory_limit,
-                                 const Prices& start,
+                                 const PriceDual::Bound& start,
                                  const ExtraCosts& extra) {
     constexpr double kTile = static_cast<double>(kTileBytesMax);
     // A case: pieces of more than `above` and at most `limit` bytes. The ring of the smallest piece
@@ -308,8 +308,13 @@ PriceDual::Bound bound_with_ring(PriceDual& dual,
                                              {kTile / 2, kTile},
                                              {kTile, kInfinity}}};
     PriceDual::Bound least = {.seconds = kInfinity};
-    Prices from = {.memory = start.memory};  // nothing streams in the first case
-    for (const Case& ring : kCases) {
+    // The case that won before comes first: most others then need one chain to be ruled out.
+    std::array<Case, kCases.size()> cases = kCases;
+    std::stable_partition(cases.begin(), cases.end(), [&](const Case& ring) {
+        return ring.limit == start.piece_limit;
+    });
+    Prices from = start.prices;
+    for (const Case& ring : cases) {
         const double limit = memory_limit - kRingTiles * std::min(ring.above, kTile);
         if (limit < 0.0 && ring.limit > 0.0) {
             continue;
@@ -326,7 +331,8 @@ PriceDual::Bound bound_with_ring(PriceDual& dual,
             }
         }
         const PriceDual::Bound bound = dual.solve(std::max(limit, 0.0), ring.limit, from);
-        from = {.memory = bound.prices.memory, .link = std::max(bound.prices.link, start.link)};
+        from = {.memory = bound.prices.memory,
+                .link = std::max(bound.prices.link, start.prices.link)};
         if (bound.seconds < least.seconds) {
             least = bound;
             least.piece_limit = ring.limit;

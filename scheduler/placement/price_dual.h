@@ -90,9 +90,10 @@ using ExtraCosts = std::function<std::vector<std::vector<double>>(double piece_l
 
 /// The least over the sizes that the ring may have: a plan whose largest piece is p pays a ring of
 /// 4 · min(p, 32 MiB) bytes. Also the prices of the case that gave it.
+/// `start`: the bound of a similar problem.
 PriceDual::Bound bound_with_ring(PriceDual& dual,
                                  double memory_limit,
-                                 const Prices& start,
+                                 const PriceDual::Bound& start,
                                  const ExtraCosts& extra = {});
 
 }  // namespace ballast::scheduler
