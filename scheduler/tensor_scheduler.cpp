@@ -3,6 +3,7 @@
 #include "scheduler/tensor_scheduler.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,11 @@ constexpr int kPrefillTokens = 512;
 
 double seconds_of(Nanoseconds time) {
     return std::chrono::duration<double>(time).count();
+}
+
+/// What a step or a run can have taken; a clock that went wrong says something else.
+bool is_duration(double seconds) {
+    return std::isfinite(seconds) && seconds > 0.0;
 }
 
 /// Adds the time from construction to destruction.
@@ -192,14 +198,14 @@ void TensorScheduler::set_hardware(HardwareProfile hardware) {
 }
 
 void TensorScheduler::observe_decode(int depth, double seconds, std::span<const GroupTime> groups) {
-    if (!costs_ || seconds <= 0.0) {
+    if (!costs_ || !is_duration(seconds)) {
         return;
     }
     const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
     const std::size_t n_looked_at = std::min(groups.size(), kRunsPerStep);
     for (std::size_t i = 0; i < n_looked_at; ++i) {
         const GroupTime& run = groups[next_run_++ % groups.size()];
-        if (run.seconds <= 0.0 || run.first_group < 0) {
+        if (!is_duration(run.seconds) || run.first_group < 0) {
             continue;
         }
         double predicted = 0.0;

@@ -203,7 +203,7 @@ class Replanner::Planner {
     void prefer_simple() {
         const PolicyForecast* simplest = nullptr;
         for (const PolicyForecast& policy : result_.policies) {
-            if (policy.best &&
+            if (policy.best && can_follow(policy.best->placement) &&
                 (simplest == nullptr || objective(*policy.best) < objective(*simplest->best))) {
                 simplest = &policy;
             }
