@@ -63,7 +63,7 @@ class StepModel {
     /// The state after the group, if what streams is there in time.
     ChainState advance(const ShareCost& cost, ChainState before) const;
 
-    /// Seconds of one step: in decode the fourth of four in a row.
+    /// Seconds of one step: in decode the mean of the second to the fifth in a row.
     double seconds(const Placement& placement) const;
     double seconds(std::span<const ShareCost* const> costs) const;
 

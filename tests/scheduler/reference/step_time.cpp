@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/base/check.h"
 
@@ -19,7 +20,7 @@ constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
 constexpr double kMicro = 1e-6;
 constexpr double kBytesPerResidual = 2.0;
-constexpr int kDecodeSteps = 4;  // in a row; the last one counts
+constexpr int kDecodeSteps = 5;  // in a row; the mean of all but the first counts
 
 /// Reading and arithmetic of one share, which go on at the same time.
 struct Work {
@@ -442,8 +443,12 @@ double reference_step_seconds(const scheduler::TensorCatalog& catalog,
                               const scheduler::Placement& placement,
                               const ReferenceStep& step) {
     // Decode repeats, and the lane runs ahead into the next step; prefill does not.
-    const int steps = step.tokens > 1 ? 1 : kDecodeSteps;
-    return reference_steps_in_a_row(catalog, h, placement, step, steps).back();
+    if (step.tokens > 1) {
+        return reference_steps_in_a_row(catalog, h, placement, step, 1).back();
+    }
+    const std::vector<double> steps =
+        reference_steps_in_a_row(catalog, h, placement, step, kDecodeSteps);
+    return std::accumulate(steps.begin() + 1, steps.end(), 0.0) / (kDecodeSteps - 1);
 }
 
 double reference_group_bytes(const TensorGroup& group,
