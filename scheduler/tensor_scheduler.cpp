@@ -14,8 +14,10 @@ namespace ballast::scheduler {
 namespace {
 
 constexpr std::size_t kDecisionsMax = 256;
-// A step's runs that are looked at: learning needs no more, and the step's time is not ours.
+// What is looked at in a step: learning needs no more, and the step's time is not ours. A run of
+// more groups than this waits for some steps.
 constexpr std::size_t kRunsPerStep = 128;
+constexpr std::size_t kGroupsPerStep = 2048;
 // The forecast follows the cost model after this many steps.
 constexpr int kStepsToRefresh = 64;
 constexpr double kSmoothing = 1.0 / 8.0;
@@ -202,17 +204,26 @@ void TensorScheduler::observe_decode(int depth, double seconds, std::span<const 
         return;
     }
     const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    const std::size_t n_groups = setup_.catalog.groups.size();
+    groups_due_ = std::min(groups_due_ + kGroupsPerStep, std::max(n_groups, kGroupsPerStep));
     const std::size_t n_looked_at = std::min(groups.size(), kRunsPerStep);
     for (std::size_t i = 0; i < n_looked_at; ++i) {
-        const GroupTime& run = groups[next_run_++ % groups.size()];
+        const GroupTime& run = groups[next_run_ % groups.size()];
+        const auto n_of_run = static_cast<std::size_t>(std::max(run.n_groups, 0));
+        BALLAST_CHECK(n_of_run <= n_groups);
+        if (n_of_run > groups_due_) {
+            break;
+        }
+        groups_due_ -= n_of_run;
+        ++next_run_;
         if (!is_duration(run.seconds) || run.first_group < 0) {
             continue;
         }
         double predicted = 0.0;
         std::array<bool, kPlacedClasses> kinds = {};
         const auto first = static_cast<std::size_t>(run.first_group);
-        const std::size_t last = first + static_cast<std::size_t>(run.n_groups);
-        BALLAST_CHECK(last <= setup_.catalog.groups.size());
+        const std::size_t last = first + n_of_run;
+        BALLAST_CHECK(last <= n_groups);
         for (std::size_t group = first; group < last; ++group) {
             const TensorGroup& of = setup_.catalog.groups[group];
             predicted += costs_->seconds(run.side, of.kind, decode_work(of, depth));

@@ -96,7 +96,8 @@ class TensorScheduler {
     const Clock& clock_;
     std::optional<CostModel> costs_;
     Curve curve_;
-    std::size_t next_run_ = 0;  // of those looked at in turn
+    std::size_t next_run_ = 0;    // of those looked at in turn
+    std::size_t groups_due_ = 0;  // how many may be looked at
     int since_refresh_ = 0;
 
     mutable std::mutex mutex_;  // guards what follows

@@ -175,8 +175,10 @@ Command add_bench(CLI::App& root) {
 }
 
 /// The size that an option of this name was given, if it was.
-Result<std::optional<std::uint64_t>> size_of(const std::string& option, const std::string& text) {
-    if (text.empty()) {
+Result<std::optional<std::uint64_t>> size_of(const CLI::App& app,
+                                             const std::string& option,
+                                             const std::string& text) {
+    if (app.count(option) == 0) {
         return std::optional<std::uint64_t>();
     }
     const auto bytes = parse_byte_size(text);
@@ -220,8 +222,8 @@ Command add_plan(CLI::App& root) {
                     return args.list ? usage("--list goes without a model.")
                                      : Result<Invocation>(missing(*app, "a model, or --list"));
                 }
-                BALLAST_TRY(args.vram_budget, size_of("--vram-budget", values->vram_budget));
-                BALLAST_TRY(args.ram, size_of("--ram", values->ram));
+                BALLAST_TRY(args.vram_budget, size_of(*app, "--vram-budget", values->vram_budget));
+                BALLAST_TRY(args.ram, size_of(*app, "--ram", values->ram));
                 if (app->count("--link-gbps") != 0) {
                     args.link_gbps = values->link_gbps;
                 }

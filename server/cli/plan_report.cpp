@@ -2,6 +2,7 @@
 // Tables of one plan.
 #include "server/cli/plan_report.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -33,6 +34,26 @@ constexpr std::array<ClassName, scheduler::kPlacedClasses> kClasses = {{
 
 std::string size(double bytes) {
     return bytes <= 0.0 ? "-" : format_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+/// The text in lines that a narrow terminal shows whole, broken at spaces.
+std::string wrapped(const std::string& text) {
+    constexpr std::size_t kColumns = 96;
+    std::string out;
+    std::size_t column = 0;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find(' ', begin), text.size());
+        const std::size_t length = end - begin;
+        if (column > 0) {
+            const bool fits = column + 1 + length <= kColumns;
+            out += fits ? ' ' : '\n';
+            column = fits ? column + 1 : 0;
+        }
+        out += text.substr(begin, length);
+        column += length;
+        begin = end + 1;
+    }
+    return out;
 }
 
 void print_bytes(const char* name, const ClassBytes& bytes) {
@@ -108,10 +129,11 @@ nlohmann::json forecast_json(const scheduler::ForecastPlacement& forecast) {
 void print_plan(const PlanQuestion& question, const PlanAnswer& answer) {
     const scheduler::TensorCatalog& catalog = *question.catalog;
     const scheduler::HardwareProfile& hardware = question.hardware;
-    fmt::print("{} on {} ({})\n",
-               printable(catalog.name, 80),
-               printable(hardware.name, 80),
-               printable(hardware.description, 120));
+    fmt::print("{}\n",
+               wrapped(fmt::format("{} on {} ({})",
+                                   printable(catalog.name, 80),
+                                   printable(hardware.name, 80),
+                                   printable(hardware.description, 120))));
     fmt::print(
         "{} of weights; KV cache {} for {} tokens; GPU memory {}; RAM {:.0f} GB, {} used\n\n",
         size(static_cast<double>(catalog.total_bytes())),
@@ -120,7 +142,7 @@ void print_plan(const PlanQuestion& question, const PlanAnswer& answer) {
         size(answer.memory_bytes),
         hardware.ram_gb,
         size(answer.host_bytes));
-    fmt::print("{}\n\n", answer.sentence);
+    fmt::print("{}\n\n", wrapped(answer.sentence));
     if (answer.verdict != Verdict::kCannotRun) {
         print_where(question, answer);
         print_speeds(answer);

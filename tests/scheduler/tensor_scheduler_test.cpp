@@ -352,6 +352,21 @@ TEST(TensorScheduler, LooksAtAllOfManyRunsInTurn) {
     EXPECT_NEAR(scheduler.state().predicted_seconds, 0.4, 0.001);
 }
 
+TEST(TensorScheduler, LearnsOfARunOfVeryManyGroups) {
+    SchedulerSetup setup = small_setup(cpu_hardware());
+    constexpr int kLayers = 9000;
+    setup.catalog.groups.assign(
+        kLayers,
+        {.kind = GroupKind::kFeedForward, .layer = 0, .weight_bytes = 1'000'000, .weights = 1000});
+    const SteppingClock clock(1ms);
+    TensorScheduler scheduler(std::move(setup), clock);
+    const std::vector<GroupTime> run = {{.first_group = 0, .n_groups = kLayers, .seconds = 1.8}};
+    for (int i = 0; i < 400; ++i) {
+        scheduler.observe_decode(0, 1.8, run);
+    }
+    EXPECT_NEAR(scheduler.state().predicted_seconds, 1.8, 0.002);
+}
+
 TEST(TensorScheduler, ComparesAtTheDepthOfTheStep) {
     const SteppingClock clock(1ms);
     struct Row {

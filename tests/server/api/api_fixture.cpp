@@ -79,6 +79,7 @@ void ApiServer::set_ready() {
     served.architecture = "llama";
     served.check_file = setup.check_file;
     served.engine_failure = setup.engine_failure;
+    served.placement = setup.placement;
     api::describe_vocabulary(served);
     model.set_ready(std::move(served));
 }

@@ -42,6 +42,7 @@ struct ApiSetup {
     std::string chat_template;  // empty: none
     std::function<Status()> check_file;
     std::function<std::string()> engine_failure;
+    api::ServedPlacement placement;
 };
 
 /// ChatML, the form most small models use.

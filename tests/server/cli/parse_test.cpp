@@ -169,5 +169,72 @@ TEST(Parse, PrintsTheVersion) {
     EXPECT_TRUE(text.ends_with("\n")) << text;
 }
 
+TEST(Parse, ReadsPlanWithEveryOption) {
+    const auto args = parsed<PlanArgs>({"plan",
+                                        "qwen3-14b",
+                                        "--hardware",
+                                        "egpu",
+                                        "--vram-budget",
+                                        "6GiB",
+                                        "--ram",
+                                        "128GiB",
+                                        "--link-gbps",
+                                        "3.5",
+                                        "--context",
+                                        "8192",
+                                        "--mix",
+                                        "1:2",
+                                        "--locality",
+                                        "weak",
+                                        "--json"});
+    EXPECT_EQ(args.model, "qwen3-14b");
+    EXPECT_EQ(args.hardware, "egpu");
+    EXPECT_EQ(args.vram_budget, 6ULL << 30U);
+    EXPECT_EQ(args.ram, 128ULL << 30U);
+    EXPECT_EQ(args.link_gbps, 3.5);
+    EXPECT_EQ(args.context, 8192);
+    EXPECT_EQ(args.mix, "1:2");
+    EXPECT_EQ(args.locality, "weak");
+    EXPECT_TRUE(args.json);
+    EXPECT_FALSE(args.list);
+}
+
+TEST(Parse, PlanHasDefaults) {
+    const auto args = parsed<PlanArgs>({"plan", "m"});
+    EXPECT_EQ(args.hardware, "");
+    EXPECT_FALSE(args.vram_budget);
+    EXPECT_FALSE(args.ram);
+    EXPECT_FALSE(args.link_gbps);
+    EXPECT_EQ(args.context, 4096);
+    EXPECT_EQ(args.mix, "4:1");
+    EXPECT_EQ(args.locality, "uniform");
+    EXPECT_FALSE(args.json);
+    // Nothing of a GPU's memory is a budget, no budget is not.
+    EXPECT_EQ(parsed<PlanArgs>({"plan", "m", "--vram-budget", "0B"}).vram_budget, 0U);
+    EXPECT_TRUE(parsed<PlanArgs>({"plan", "--list"}).list);
+}
+
+TEST(Parse, PlanRefusesWhatItCannotUse) {
+    EXPECT_EQ(error_of({"plan"}),
+              "ballast plan needs a model, or --list; `ballast plan --help` explains.");
+    EXPECT_EQ(error_of({"plan", "m", "--list"}), "--list goes without a model.");
+    EXPECT_EQ(error_of({"plan", "a", "b"}), "ballast plan takes no further argument 'b'.");
+    EXPECT_EQ(error_of({"plan", "m", "--hardwear", "x"}),
+              "ballast plan has no option '--hardwear'; did you mean '--hardware'?");
+    EXPECT_EQ(error_of({"plan", "m", "--mix"}), "The option --mix needs a value.");
+    for (const char* option : {"--context", "--link-gbps"}) {
+        const std::string message = error_of({"plan", "m", option, "much"});
+        EXPECT_TRUE(message.starts_with("The value is not understood: ")) << message;
+        EXPECT_NE(message.find(option), std::string::npos) << message;
+    }
+    for (const char* option : {"--vram-budget", "--ram"}) {
+        for (const char* wrong : {"6G", "-1GiB", "GiB", "1e3 GiB", "99999999999TiB"}) {
+            const std::string message = error_of({"plan", "m", option, wrong});
+            EXPECT_TRUE(message.starts_with(std::string(option) + ": ")) << message;
+        }
+        EXPECT_NE(error_of({"plan", "m", option, ""}), "accepted") << option;
+    }
+}
+
 }  // namespace
 }  // namespace ballast::cli
