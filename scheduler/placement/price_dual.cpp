@@ -6,17 +6,53 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <utility>
 
 namespace ballast::scheduler {
 
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kSteps = 24;       // lines to intersect in one price: 5 to 8 are usual
-constexpr double kFlat = 1e-5;   // of the value: near enough to the summit
-constexpr double kWiden = 1.25;  // a first step away from a price that was good before
-constexpr double kPriceMin = 1e-16;
+constexpr int kSteps = 24;             // lines to intersect in one price: 5 to 8 are usual
+constexpr double kFlat = 1e-5;         // of the value: near enough to the summit
+constexpr double kWiden = 1.25;        // a first step away from a price that was good before
+constexpr double kFirstPrice = 1e-10;  // seconds a byte: 10 GB/s
 constexpr double kLinkStep = 0.05;
+
+/// A chain's value as a line in the price of memory.
+struct Line {
+    double cost = 0.0;   // at price 0
+    double slope = 0.0;  // its memory less the limit
+    double link = 0.0;   // slope in the price of the link
+    double at(double price) const { return cost + slope * price; }
+};
+
+/// Two lines with the summit between them, the rising one first, near `start` if that is a price.
+/// Nothing if all that helps fits, or if nothing keeps the limit.
+template <class LineAt>
+std::optional<std::pair<Line, Line>> bracket(const LineAt& line, double start) {
+    const double first = start > 0.0 ? start : kFirstPrice;
+    Line last = line(first);
+    if (last.slope > 0.0) {
+        for (double price = first * kWiden; price < 1.0; price *= kWiden * kWiden) {
+            const Line next = line(price);
+            if (next.slope <= 0.0) {
+                return std::pair(last, next);
+            }
+            last = next;
+        }
+        return std::nullopt;
+    }
+    for (const double price : {first / kWiden, 0.0}) {
+        const Line next = line(price);
+        if (next.slope > 0.0) {
+            return std::pair(next, last);
+        }
+        last = next;
+    }
+    return std::nullopt;
+}
 
 }  // namespace
 
@@ -127,14 +163,8 @@ PriceDual::Edge PriceDual::solve_memory(double memory_limit,
                                         double piece_limit,
                                         double link_price,
                                         double start) {
-    // The dual is concave and piecewise linear in the memory price: each chain is a line of slope
-    // (its memory − limit). Intersect the last line that rises with the last that falls.
-    struct Line {
-        double cost = 0.0;   // at price 0
-        double slope = 0.0;  // in the price of memory
-        double link = 0.0;   // slope in the price of the link
-        double at(double price) const { return cost + slope * price; }
-    };
+    // The dual is concave and piecewise linear in the memory price: intersect the last line that
+    // rises with the last that falls.
     Edge best = {.bound = {.seconds = -kInfinity}};
     const auto line = [&](double price) {
         const Prices prices = {.memory = price, .link = link_price};
@@ -147,37 +177,11 @@ PriceDual::Edge PriceDual::solve_memory(double memory_limit,
         }
         return found;
     };
-    // Two prices with the best one between them, near the start if there is one.
-    Line rising;
-    Line falling;
-    const double first = start > 0.0 ? start : 1e-10;
-    Line at_first = line(first);
-    if (at_first.slope > 0.0) {
-        rising = at_first;
-        for (double high = first * kWiden;; high *= kWiden * kWiden) {
-            falling = line(high);
-            if (falling.slope <= 0.0) {
-                break;
-            }
-            rising = falling;
-            if (high > 1.0) {
-                return best;  // even nothing is more than the limit: no limit can be kept
-            }
-        }
-    } else {
-        falling = at_first;
-        for (double low = first / kWiden;; low /= kWiden * kWiden) {
-            const double price = low > kPriceMin ? low : 0.0;
-            rising = line(price);
-            if (rising.slope > 0.0) {
-                break;
-            }
-            falling = rising;
-            if (price == 0.0) {
-                return best;  // everything that helps fits
-            }
-        }
+    const auto found = bracket(line, start);
+    if (!found) {
+        return best;
     }
+    auto [rising, falling] = *found;
     for (int i = 0; i < kSteps; ++i) {
         const double price = (rising.cost - falling.cost) / (falling.slope - rising.slope);
         if (!(price >= 0.0) || !std::isfinite(price)) {
