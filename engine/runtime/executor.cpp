@@ -270,7 +270,7 @@ Status Executor::join_device() {
         return {};
     }
     backend::Backend& device = parts_.device->backend();
-    const Status status = device.wait(*at_work_);
+    Status status = device.wait(*at_work_);
     const Nanoseconds wall = parts_.clock.now() - device_begin_;
     OpTime& time = times_.back();
     const Nanoseconds busy = device.busy_time(*at_work_);
