@@ -140,7 +140,7 @@ Result<LinkRates> measure_link(backend::Backend& device,
                                ThreadPool& pool,
                                const Clock& clock) {
     BALLAST_TRY(const backend::Chunk chunk, device.allocate_chunk(kTileBytes));
-    const Result<LinkRates> rates = LinkProbe(device, chunk, memory, pool, clock).measure();
+    Result<LinkRates> rates = LinkProbe(device, chunk, memory, pool, clock).measure();
     device.free_chunk(chunk);
     return rates;
 }

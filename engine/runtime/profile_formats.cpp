@@ -56,6 +56,7 @@ std::vector<ProfileFormat> formats_of(const model::Model& model) {
         }
     }
     std::vector<ProfileFormat> formats;
+    formats.reserve(by_type.size());
     for (auto& [type, format] : by_type) {
         formats.push_back(std::move(format));
     }

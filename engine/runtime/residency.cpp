@@ -101,6 +101,7 @@ std::vector<PlacedBytes> placed_bytes(const scheduler::TensorCatalog& catalog,
     }
     sums[{"cpu", "embedding"}] = catalog.embedding_bytes;
     std::vector<PlacedBytes> placed;
+    placed.reserve(sums.size());
     for (const auto& [key, bytes] : sums) {
         placed.push_back({.device = key.first, .tensor_class = key.second, .bytes = bytes});
     }

@@ -42,9 +42,9 @@ double CopyLane::cross(double begin, double bytes) {
 
 double CopyLane::stream(double bytes, double seconds, double ready) {
     const double tile_max = static_cast<double>(kTileBytesMax);
-    const double n_tiles = std::ceil(bytes / tile_max);
+    const int n_tiles = static_cast<int>(std::ceil(bytes / tile_max));
     double device = ready;
-    for (double i = 0; i < n_tiles; ++i) {
+    for (int i = 0; i < n_tiles; ++i) {
         free_ = cross(std::max(free_, read_[slot_]), bytes / n_tiles);
         device = std::max(device, free_) + seconds / n_tiles;
         read_[slot_] = device;

@@ -56,6 +56,7 @@ class Layout {
         }
         for (const std::vector<std::size_t>& layer : layers_) {
             std::vector<Member> members;
+            members.reserve(layer.size());
             for (const std::size_t group : layer) {
                 members.push_back(
                     {.type = table.type_of(group), .in_class = table.class_of(group)});

@@ -17,6 +17,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kSteps = 24;             // lines to intersect in one price: 5 to 8 are usual
 constexpr double kFlat = 1e-5;         // of the value: near enough to the summit
 constexpr double kWiden = 1.25;        // a first step away from a price that was good before
+constexpr double kPriceMax = 1.0;      // seconds a byte: nothing is worth that
 constexpr double kFirstPrice = 1e-10;  // seconds a byte: 10 GB/s
 constexpr double kLinkStep = 0.05;
 
@@ -35,12 +36,14 @@ std::optional<std::pair<Line, Line>> bracket(const LineAt& line, double start) {
     const double first = start > 0.0 ? start : kFirstPrice;
     Line last = line(first);
     if (last.slope > 0.0) {
-        for (double price = first * kWiden; price < 1.0; price *= kWiden * kWiden) {
+        double price = first * kWiden;
+        while (price < kPriceMax) {
             const Line next = line(price);
             if (next.slope <= 0.0) {
                 return std::pair(last, next);
             }
             last = next;
+            price *= kWiden * kWiden;
         }
         return std::nullopt;
     }

@@ -231,6 +231,7 @@ class ShapeCatalog {
 
 std::vector<std::string> shape_quants() {
     std::vector<std::string> names;
+    names.reserve(kQuants.size());
     for (const Quant& quant : kQuants) {
         names.emplace_back(quant.name);
     }

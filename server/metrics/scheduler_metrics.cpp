@@ -101,7 +101,7 @@ SchedulerMetrics::SchedulerMetrics(Registry& registry)
 
 SchedulerMetrics::~SchedulerMetrics() = default;
 
-void SchedulerMetrics::start(std::vector<runtime::PlacedBytes> placed,
+void SchedulerMetrics::start(const std::vector<runtime::PlacedBytes>& placed,
                              std::function<scheduler::SchedulerState()> state) {
     for (const runtime::PlacedBytes& bytes : placed) {
         families_->placement.Add({{"device", bytes.device}, {"class", bytes.tensor_class}})

@@ -20,7 +20,7 @@ class SchedulerMetrics {
     ~SchedulerMetrics();
 
     /// A model is there. `state` is asked at each scrape, from its thread, and must be quick.
-    void start(std::vector<runtime::PlacedBytes> placed,
+    void start(const std::vector<runtime::PlacedBytes>& placed,
                std::function<scheduler::SchedulerState()> state);
     /// The model goes: nothing is asked any more once this has returned. The last values stay.
     void stop();
