@@ -20,7 +20,7 @@ constexpr double kTera = 1e12;
 class BoundProgram {
   public:
     BoundProgram(const HardwareProfile& hardware, const std::vector<DemandPart>& parts)
-        : hardware_(hardware), n_(3 * parts.size() + 1) {
+        : n_(3 * parts.size() + 1) {
         program_.gain.assign(n_, 0.0);
         program_.gain.back() = 1.0;
         for (std::size_t k = 0; k < parts.size(); ++k) {
@@ -90,7 +90,6 @@ class BoundProgram {
         return cells;
     }
 
-    const HardwareProfile& hardware_;
     std::size_t n_;
     LinearProgram program_;
 };
