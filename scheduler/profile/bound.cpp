@@ -125,9 +125,20 @@ void add(Work& sum, const Work& work) {
 }  // namespace
 
 double lower_bound_seconds(const HardwareProfile& hardware, const StepDemand& demand) {
-    std::vector<DemandPart> parts;
+    // Less work is a bound as well: what is next to nothing beside another part would only cost the
+    // program its precision.
+    constexpr double kNegligible = 1e-7;
+    double most_gb = 0.0;
+    double most_tflop = 0.0;
     for (const DemandPart& part : demand.parts) {
         BALLAST_CHECK(part.read_gb >= 0.0 && part.tflop >= 0.0 && part.device_efficiency > 0.0);
+        most_gb = std::max(most_gb, part.read_gb);
+        most_tflop = std::max(most_tflop, part.tflop);
+    }
+    std::vector<DemandPart> parts;
+    for (DemandPart part : demand.parts) {
+        part.read_gb = part.read_gb > kNegligible * most_gb ? part.read_gb : 0.0;
+        part.tflop = part.tflop > kNegligible * most_tflop ? part.tflop : 0.0;
         if (part.read_gb > 0.0 || part.tflop > 0.0) {
             parts.push_back(part);
         }
@@ -143,7 +154,15 @@ double lower_bound_seconds(const HardwareProfile& hardware, const StepDemand& de
     } else if (!hardware.unified_memory) {
         program.limit_resident(parts, demand.resident_gb);
     }
-    return program.seconds();
+    // The CPU alone is one of the program's answers, whatever rounding makes of the others.
+    double cpu = 0.0;
+    double read_gb = 0.0;
+    for (const DemandPart& part : parts) {
+        cpu += std::max(part.read_gb / hardware.cpu_read_gbps,
+                        part.tflop > 0.0 ? part.tflop / hardware.cpu_tflops : 0.0);
+        read_gb += part.read_gb;
+    }
+    return std::min(program.seconds(), std::max(cpu, read_gb / hardware.dram_gbps));
 }
 
 StepDemand step_demand(const TensorCatalog& catalog,

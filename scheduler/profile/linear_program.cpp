@@ -2,6 +2,7 @@
 // One tableau: the rows with their slack variables, and the gain in the last row.
 #include "scheduler/profile/linear_program.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -12,7 +13,7 @@ namespace ballast::scheduler {
 
 namespace {
 
-constexpr double kZero = 1e-12;
+constexpr double kZero = 1e-10;
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 class Tableau {
@@ -21,11 +22,17 @@ class Tableau {
         : n_(program.gain.size()), m_(program.rows.size()) {
         cells_.assign(m_ + 1, std::vector<double>(n_ + m_ + 1, 0.0));
         for (std::size_t row = 0; row < m_; ++row) {
+            // So that what is as good as 0 does not depend on a row's unit.
+            double largest = 0.0;
+            for (const double cell : program.rows[row]) {
+                largest = std::max(largest, std::abs(cell));
+            }
+            const double scale = largest > 0.0 ? 1.0 / largest : 1.0;
             for (std::size_t column = 0; column < n_; ++column) {
-                cells_[row][column] = program.rows[row][column];
+                cells_[row][column] = program.rows[row][column] * scale;
             }
             cells_[row][n_ + row] = 1.0;
-            cells_[row].back() = program.limits[row];
+            cells_[row].back() = program.limits[row] * scale;
             basis_.push_back(n_ + row);
         }
         for (std::size_t column = 0; column < n_; ++column) {
