@@ -8,6 +8,13 @@
 
 namespace ballast::scheduler {
 
+namespace {
+
+// A group of more than 128 GiB is not worth looking at in more detail: files may claim any size.
+constexpr double kTilesMax = 4096;
+
+}  // namespace
+
 void CopyLane::cpu_works(double begin, double end, double lane_bps) {
     busy_.push_back({.begin = begin, .end = end, .bps = lane_bps});
 }
@@ -42,7 +49,7 @@ double CopyLane::cross(double begin, double bytes) {
 
 double CopyLane::stream(double bytes, double seconds, double ready) {
     const double tile_max = static_cast<double>(kTileBytesMax);
-    const int n_tiles = static_cast<int>(std::ceil(bytes / tile_max));
+    const int n_tiles = static_cast<int>(std::min(std::ceil(bytes / tile_max), kTilesMax));
     double device = ready;
     for (int i = 0; i < n_tiles; ++i) {
         free_ = cross(std::max(free_, read_[slot_]), bytes / n_tiles);

@@ -267,7 +267,7 @@ class Answerer {
             cpu += of_class.cpu;
             all += of_class.device + of_class.streamed + of_class.cpu;
         }
-        return cpu / all;
+        return all > 0.0 ? cpu / all : 0.0;
     }
 
     /// On one memory a division gains what the GPU cannot read by itself.
