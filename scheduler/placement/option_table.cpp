@@ -188,6 +188,12 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
     std::map<std::pair<int, int>, int> classes;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_class;
     const std::vector<TensorGroup>& groups = model.catalog().groups;
+    // Shares that are one for a group of few parts are several for another of its class.
+    std::map<std::pair<int, int>, const TensorGroup*> finest;
+    for (const TensorGroup& group : groups) {
+        const TensorGroup*& known = finest.try_emplace(class_key(group), &group).first->second;
+        known = group.parts > known->parts ? &group : known;
+    }
     type_of_.reserve(groups.size());
     for (std::size_t i = 0; i < groups.size(); ++i) {
         const TensorGroup& group = groups[i];
@@ -202,7 +208,7 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
         class_of_type_.push_back(in_class->second);
         example_.push_back(i);
         if (first_of_class) {
-            pairs_of_class.push_back(share_pairs(group, ladder, streams));
+            pairs_of_class.push_back(share_pairs(*finest.at(class_key(group)), ladder, streams));
         }
         const auto& pairs = pairs_of_class[static_cast<std::size_t>(in_class->second)];
         const std::vector<GroupPlacement> placements =
@@ -241,7 +247,13 @@ Option OptionTable::make(const TensorGroup& group,
     }
     for (int i = 0; i < kLeads; ++i) {
         const auto at = static_cast<std::size_t>(i);
-        const ChainState after = model_->advance(waiting, {.device = 0.0, .cpu = lead(i)});
+        ChainState after = model_->advance(waiting, {.device = 0.0, .cpu = lead(i)});
+        if (model_->unified() && i + 1 < kLeads) {
+            // On one memory the device may be later if the CPU begins earlier.
+            const ChainState later = model_->advance(waiting, {.device = 0.0, .cpu = lead(i + 1)});
+            after.device = std::min(after.device, later.device);
+            after.cpu = std::min(after.cpu, later.cpu);
+        }
         option.delta[at] = after.device;
         // Rounded down: the CPU is never later than it will be, so that values stay bounds.
         const double steps =
