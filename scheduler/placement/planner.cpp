@@ -18,6 +18,9 @@ namespace {
 
 // Above this gap a second, wider search for mixes is worth its time.
 constexpr double kWideSearchGap = 0.02;
+// Options a group that a very short chain is searched with.
+constexpr std::size_t kVeryShort = 6;
+constexpr std::size_t kVeryShortOptions = 14;
 // Candidates whose prefill is looked at; the others are behind in decode already.
 constexpr std::size_t kPrefillTried = 4;
 // Mixes that are replayed when a plan was there before: a new budget has to be met in a hurry.
@@ -304,7 +307,7 @@ class Replanner::Planner {
     }
 
     /// Of a short chain the best choice among few options a group: both sides whole, and those that
-    /// are cheapest at the best prices.
+    /// are cheapest at the best prices; of a very short one also some between.
     void search_short_chain() {
         if (decode_.n_groups() > kExactGroupsMax) {
             return;
@@ -337,13 +340,19 @@ class Replanner::Planner {
         std::sort(ranked.begin(), ranked.end());
         std::sort(by_memory.begin(), by_memory.end());
         std::vector<int> chosen = {by_memory.front().second};
+        const bool very_short = decode_.n_groups() <= kVeryShort;
+        const std::size_t most = very_short ? kVeryShortOptions : kExactOptionsMax;
         const auto take = [&](int option) {
-            if (chosen.size() < kExactOptionsMax &&
+            if (chosen.size() < most &&
                 std::find(chosen.begin(), chosen.end(), option) == chosen.end()) {
                 chosen.push_back(option);
             }
         };
         take(by_memory.back().second);
+        // The cheapest are much alike, and do not fill the memory together.
+        for (std::size_t i = 1; i < kVeryShortOptions / 2 && very_short; ++i) {
+            take(by_memory[by_memory.size() * i * 2 / kVeryShortOptions].second);
+        }
         for (const auto& [cost, option] : ranked) {
             take(option);
         }
