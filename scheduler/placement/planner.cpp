@@ -3,6 +3,7 @@
 #include "scheduler/placement/planner.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -18,6 +19,7 @@ namespace {
 
 // Above this gap a second, wider search for mixes is worth its time.
 constexpr double kWideSearchGap = 0.02;
+constexpr std::size_t kWideSearchGroups = 400;  // it is not, of longer chains
 // Options a group that a very short chain is searched with.
 constexpr std::size_t kVeryShort = 6;
 constexpr std::size_t kVeryShortOptions = 14;
@@ -45,6 +47,7 @@ class Replanner::Planner {
           decode_(decode_model_, request.reserve, request.ladder) {
         BALLAST_CHECK(request.reserve.unified_memory == decode_model_.unified());
         decode_bound_.prices = start;
+        known_costs_.resize(decode_.n_types());
         if (has_prefill()) {
             prefill_.emplace(prefill_model_, request.reserve, request.ladder);
         }
@@ -59,7 +62,7 @@ class Replanner::Planner {
         const double weight = has_both() ? prefill_in_decode() : 0.0;
         mixer_.emplace(decode_, bound_.prices, MixEffort{.prefill_weight = weight});
         search(*mixer_);
-        if (gap() > kWideSearchGap) {
+        if (gap() > kWideSearchGap && decode_.n_groups() <= kWideSearchGroups) {
             const LayerMixer wide(
                 decode_,
                 bound_.prices,
@@ -234,7 +237,7 @@ class Replanner::Planner {
                                                           policy_memory(policy),
                                                           request_.reserve,
                                                           decode_model_.unified())) {
-                const double decode = decode_model_.seconds(placement);
+                const double decode = decode_seconds(placement);
                 if (decode < seconds) {
                     seconds = decode;
                     fastest = std::move(placement);
@@ -266,6 +269,28 @@ class Replanner::Planner {
     double policy_memory(Policy policy) const {
         // All on the device needs no ring; the other policies' rings are their own business.
         return policy == Policy::kCpuOnly ? 0.0 : request_.memory_bytes;
+    }
+
+    /// Of a placement that need not be in the table. Few divisions occur in it, each many times.
+    double decode_seconds(const Placement& placement) {
+        shares_.clear();
+        for (std::size_t i = 0; i < placement.groups.size(); ++i) {
+            shares_.push_back(
+                &cost_of(static_cast<std::size_t>(decode_.type_of(i)), placement.groups[i]));
+        }
+        return decode_model_.seconds(shares_);
+    }
+
+    const ShareCost& cost_of(std::size_t type, const GroupPlacement& placed) {
+        std::deque<KnownCost>& known = known_costs_[type];
+        for (const KnownCost& of : known) {
+            if (of.placed == placed) {
+                return of.cost;
+            }
+        }
+        const TensorGroup& group = decode_.example(static_cast<int>(type));
+        known.push_back({.placed = placed, .cost = decode_model_.cost(group, placed)});
+        return known.back().cost;
     }
 
     double decode_seconds(const Choice& choice) {
@@ -364,19 +389,13 @@ class Replanner::Planner {
     }
 
     void search_within(double limit, const LayerMixer& mixer) {
-        struct Timed {
-            double seconds = 0.0;
-            double with_prefill = 0.0;
-            Choice choice;
-        };
-        std::vector<Timed> timed;
+        std::vector<Candidate> candidates;
         const auto add = [&](std::vector<Choice> choices) {
             for (Choice& choice : choices) {
-                const double seconds = decode_seconds(choice);
-                const double with_prefill = seconds + prefill_estimate(choice);
-                timed.push_back({.seconds = seconds,
-                                 .with_prefill = with_prefill,
-                                 .choice = std::move(choice)});
+                const double prefill = prefill_estimate(choice);
+                const double least = least_seconds(choice) + prefill;
+                candidates.push_back(
+                    {.least = least, .prefill = prefill, .choice = std::move(choice)});
             }
         };
         add(mixer.plans(limit, warm_ ? kWarmPlans : kAllPlans));
@@ -384,12 +403,54 @@ class Replanner::Planner {
             PriceDual dual(decode_);
             add(splice_chains(decode_, dual, bound_, limit));
         }
-        std::sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) {
-            return a.with_prefill < b.with_prefill;
-        });
-        for (std::size_t i = 0; i < std::min(timed.size(), prefills_tried()); ++i) {
-            consider(with_prefill(placement_of(timed[i].choice), timed[i].seconds));
+        for (const Candidate& best : replayed(std::move(candidates))) {
+            consider(with_prefill(placement_of(best.choice), best.seconds));
         }
+    }
+
+    struct Candidate {
+        double least = 0.0;    // no replay, with its prefill, takes less
+        double prefill = 0.0;  // estimated, weighted
+        double seconds = 0.0;  // of decode, replayed
+        Choice choice;
+    };
+
+    /// The few best by their replays. Those whose least is above the best are not replayed.
+    std::vector<Candidate> replayed(std::vector<Candidate> candidates) {
+        std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+            return a.least < b.least;
+        });
+        const auto is_faster = [](const Candidate& a, const Candidate& b) {
+            return a.seconds + a.prefill < b.seconds + b.prefill;
+        };
+        std::vector<Candidate> best;
+        for (Candidate& candidate : candidates) {
+            const bool full = best.size() == prefills_tried();
+            if (full && candidate.least >= best.back().seconds + best.back().prefill) {
+                break;
+            }
+            candidate.seconds = decode_seconds(candidate.choice);
+            best.insert(std::upper_bound(best.begin(), best.end(), candidate, is_faster),
+                        std::move(candidate));
+            if (best.size() > prefills_tried()) {
+                best.pop_back();
+            }
+        }
+        return best;
+    }
+
+    /// The chain with leads rounded down, or the link's use if that is more.
+    double least_seconds(const Choice& choice) const {
+        double seconds = decode_.hop();
+        double link = 0.0;
+        std::size_t lead = 0;
+        for (std::size_t i = 0; i < choice.size(); ++i) {
+            const Option& option = decode_.option(i, choice[i]);
+            seconds += option.delta[lead];
+            link += option.link_seconds;
+            lead = option.next[lead];
+        }
+        return std::max(seconds + decode_.lead(static_cast<int>(lead)), link);
     }
 
     PlanRequest request_;
@@ -398,6 +459,11 @@ class Replanner::Planner {
     OptionTable decode_;
     std::optional<OptionTable> prefill_;
     std::vector<const ShareCost*> shares_;
+    struct KnownCost {
+        GroupPlacement placed;
+        ShareCost cost;
+    };
+    std::vector<std::deque<KnownCost>> known_costs_;  // by type
 
     // Of the last plan, where the next may start.
     bool warm_ = false;

@@ -317,9 +317,12 @@ PriceDual::Bound bound_with_ring(PriceDual& dual,
     PriceDual::Bound least = {.seconds = kInfinity};
     // The case that won before comes first: most others then need one chain to be ruled out.
     std::array<Case, kCases.size()> cases = kCases;
-    std::stable_partition(cases.begin(), cases.end(), [&](const Case& ring) {
+    const auto won = std::find_if(cases.begin(), cases.end(), [&](const Case& ring) {
         return ring.limit == start.piece_limit;
     });
+    if (won != cases.end()) {
+        std::rotate(cases.begin(), won, won + 1);
+    }
     Prices from = start.prices;
     for (const Case& ring : cases) {
         const double limit = memory_limit - kRingTiles * std::min(ring.above, kTile);

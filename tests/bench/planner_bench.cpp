@@ -88,18 +88,18 @@ void cold(benchmark::State& state,
     note(state, catalog, result);
 }
 
-/// A plan after one for 5% less memory, from its prices.
+/// A plan for other budgets in turn, after one for this: a Replanner's.
 void warm(benchmark::State& state,
           const TensorCatalog& catalog,
           const HardwareProfile& hardware,
           Mix mix) {
-    PlanRequest request = request_of(catalog, hardware, mix);
-    request.memory_bytes *= 0.95;
-    const Prices prices = make_plan(request).prices;
-    request.memory_bytes /= 0.95;
-    PlanResult result;
+    const PlanRequest request = request_of(catalog, hardware, mix);
+    Replanner replanner(request);
+    PlanResult result = replanner.plan();
+    double share = 1.0;
     for ([[maybe_unused]] auto _ : state) {
-        result = make_plan(request, prices);
+        share = share > 0.5 ? share - 0.05 : 1.0;
+        result = replanner.replan(share * request.memory_bytes);
         benchmark::DoNotOptimize(result);
     }
     note(state, catalog, result);
