@@ -3,12 +3,12 @@
 #include "scheduler/placement/planner.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
 
 #include "engine/base/check.h"
+#include "scheduler/placement/cost_cache.h"
 #include "scheduler/placement/exact_search.h"
 #include "scheduler/placement/layer_mix.h"
 #include "scheduler/placement/prefill_streams.h"
@@ -44,10 +44,10 @@ class Replanner::Planner {
         : request_(request),
           decode_model_(*request.catalog, request.costs, step_options(request, false)),
           prefill_model_(*request.catalog, request.costs, step_options(request, true)),
-          decode_(decode_model_, request.reserve, request.ladder) {
+          decode_(decode_model_, request.reserve, request.ladder),
+          costs_(decode_) {
         BALLAST_CHECK(request.reserve.unified_memory == decode_model_.unified());
         decode_bound_.prices = start;
-        known_costs_.resize(decode_.n_types());
         if (has_prefill()) {
             prefill_.emplace(prefill_model_, request.reserve, request.ladder);
         }
@@ -275,22 +275,9 @@ class Replanner::Planner {
     double decode_seconds(const Placement& placement) {
         shares_.clear();
         for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-            shares_.push_back(
-                &cost_of(static_cast<std::size_t>(decode_.type_of(i)), placement.groups[i]));
+            shares_.push_back(&costs_.cost(decode_.type_of(i), placement.groups[i]));
         }
         return decode_model_.seconds(shares_);
-    }
-
-    const ShareCost& cost_of(std::size_t type, const GroupPlacement& placed) {
-        std::deque<KnownCost>& known = known_costs_[type];
-        for (const KnownCost& of : known) {
-            if (of.placed == placed) {
-                return of.cost;
-            }
-        }
-        const TensorGroup& group = decode_.example(static_cast<int>(type));
-        known.push_back({.placed = placed, .cost = decode_model_.cost(group, placed)});
-        return known.back().cost;
     }
 
     double decode_seconds(const Choice& choice) {
@@ -459,11 +446,7 @@ class Replanner::Planner {
     OptionTable decode_;
     std::optional<OptionTable> prefill_;
     std::vector<const ShareCost*> shares_;
-    struct KnownCost {
-        GroupPlacement placed;
-        ShareCost cost;
-    };
-    std::vector<std::deque<KnownCost>> known_costs_;  // by type
+    CostCache costs_;  // of other policies' placements
 
     // Of the last plan, where the next may start.
     bool warm_ = false;
