@@ -30,13 +30,19 @@ class BoundProgram {
             whole.back() = 1.0;
         }
         const bool unified = hardware.unified_memory;
-        sum(parts, 1.0, [&](const DemandPart& part) {
-            const double seconds = time(
-                part, hardware.device_read_gbps, hardware.device_tflops * part.device_efficiency);
-            return Uses{.resident = seconds, .streamed = seconds};
+        // Each side reads and computes at the same time.
+        sum(parts, hardware.device_read_gbps, [](const DemandPart& part) {
+            return Uses{.resident = part.read_gb, .streamed = part.read_gb};
         });
-        sum(parts, 1.0, [&](const DemandPart& part) {
-            return Uses{.cpu = time(part, hardware.cpu_read_gbps, hardware.cpu_tflops)};
+        sum(parts, hardware.device_tflops, [](const DemandPart& part) {
+            const double tflop = part.tflop / part.device_efficiency;
+            return Uses{.resident = tflop, .streamed = tflop};
+        });
+        sum(parts, hardware.cpu_read_gbps, [](const DemandPart& part) {
+            return Uses{.cpu = part.read_gb};
+        });
+        sum(parts, hardware.cpu_tflops, [](const DemandPart& part) {
+            return Uses{.cpu = part.tflop};
         });
         sum(parts, hardware.dram_gbps, [&](const DemandPart& part) {
             return Uses{.resident = unified ? part.read_gb : 0.0,
@@ -66,12 +72,6 @@ class BoundProgram {
         double streamed = 0.0;
         double cpu = 0.0;
     };
-    static double time(const DemandPart& part, double gbps, double tflops) {
-        if (gbps <= 0.0) {
-            return 0.0;  // there is no device, and forbid_device says so
-        }
-        return std::max(part.read_gb / gbps, part.tflop > 0.0 ? part.tflop / tflops : 0.0);
-    }
     std::vector<double>& row(double limit) {
         program_.limits.push_back(limit);
         return program_.rows.emplace_back(n_, 0.0);

@@ -28,10 +28,13 @@ struct StepDemand {
 
 /// T_LB in seconds: the least T for which each part k can be divided into x_k (read from device
 /// memory), s_k (streamed over the link, computed on the device) and c_k (the CPU's),
-/// x_k + s_k + c_k = 1, with bytes b_k, such that
-///   device  Σ (x_k + s_k) · max(b_k/Bg, flop_k/Fg) ≤ T       CPU   Σ c_k · max(b_k/Bc, flop_k/Fc)
-///   ≤ T link    Σ s_k · b_k ≤ Bp · T                             DRAM  Σ (s_k + c_k) · b_k ≤ Bd ·
-///   T memory  Σ x_k · b_k ≤ X
+/// x_k + s_k + c_k = 1, with bytes b_k and arithmetic a_k, such that
+///
+/// - the device reads: Σ (x_k + s_k) · b_k ≤ Bg · T, and computes: Σ (x_k + s_k) · a_k ≤ Fg · T,
+/// - the CPU reads: Σ c_k · b_k ≤ Bc · T, and computes: Σ c_k · a_k ≤ Fc · T,
+/// - the link carries Σ s_k · b_k ≤ Bp · T, and DRAM Σ (s_k + c_k) · b_k ≤ Bd · T,
+/// - device memory holds Σ x_k · b_k ≤ X.
+///
 /// On unified memory nothing is streamed and DRAM serves x_k + c_k. Without a device there is c_k
 /// alone. Launches, hops and attention's latency are left out, so that it is a bound and not a
 /// forecast. A linear program, solved exactly (linear_program.h).

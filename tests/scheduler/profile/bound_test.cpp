@@ -115,11 +115,21 @@ TEST(Bound, GivesEachSideTheWorkItIsBestAt) {
                             .dram_gbps = 60,
                             .device_tflops = 10,
                             .cpu_tflops = 1};
-    // 1 TFLOP without reading to speak of, and 5 GB without arithmetic: the device computes (0.1
-    // s), the CPU reads (0.1 s); with work of one kind only, both would bring 11 TFLOP/s and 150
-    // GB/s.
-    const StepDemand demand = {.parts = {{.tflop = 1}, {.read_gb = 5}}, .resident_gb = 5};
-    EXPECT_NEAR(lower_bound_seconds(h, demand), 0.1, 1e-9);
+    // 1 TFLOP without reading, and 5 GB without arithmetic. Both sides read and compute at once,
+    // with 11 TFLOP/s and 150 GB/s together: the arithmetic decides.
+    const StepDemand apart = {.parts = {{.tflop = 1}, {.read_gb = 5}}, .resident_gb = 5};
+    EXPECT_NEAR(lower_bound_seconds(h, apart), 1.0 / 11, 1e-9);
+    // The same as one part: what computes has to read as well, and the CPU's eleventh of it is less
+    // than its share of the reading could be.
+    const StepDemand together = {.parts = {{.read_gb = 5, .tflop = 1}}, .resident_gb = 5};
+    EXPECT_NEAR(lower_bound_seconds(h, together), 1.0 / 11, 1e-9);
+    // Where reading and arithmetic stand in different proportions, each side gets what suits it:
+    // the device computes (0.1 s for 1 TFLOP), the CPU reads (0.1 s for 5 GB of which nothing is
+    // resident and little can stream).
+    const StepDemand suited = {.parts = {{.read_gb = 1e-3, .tflop = 1.0}, {.read_gb = 5.0}}};
+    const double seconds = lower_bound_seconds(h, suited);
+    EXPECT_GT(seconds, 5.0 / 60);
+    EXPECT_LT(seconds, 0.1);
     // Experts of which the device reaches half its arithmetic: 1/(5 + 1) s.
     EXPECT_NEAR(
         lower_bound_seconds(
