@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "scheduler/profile/bound.h"
+#include "tests/support/sanitizer.h"
 
 namespace ballast::test {
 namespace {
@@ -105,7 +106,7 @@ scheduler::GroupPlacement draw_placement(Rng& rng, const TensorGroup& group, boo
 }
 
 TEST(Instances, TakeNoLessThanThePhysicalBoundHoweverPlaced) {
-    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    for (std::uint64_t seed = 0; seed < (kSanitized ? 60U : 1000U); ++seed) {
         const Instance instance = seed % 2 == 0 ? draw_instance(seed) : draw_small_instance(seed);
         const scheduler::HardwareProfile& h = instance.hardware;
         Rng rng(seed);
