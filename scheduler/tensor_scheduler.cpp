@@ -137,25 +137,22 @@ void TensorScheduler::make_first_plan() {
 
 Forecast TensorScheduler::forecast(const Placement& placement) const {
     Forecast forecast = {.depth = setup_.context / 2, .prefill_tokens = kPrefillTokens};
-    const HardwareProfile& hardware = costs_->hardware();
-    const auto predict = [&](const StepShape& shape) {
-        return StepModel(setup_.catalog, *costs_, {.shape = shape}).seconds(placement);
-    };
-    const auto bound = [&](const StepShape& shape) {
-        return lower_bound_seconds(hardware,
-                                   step_demand(setup_.catalog,
-                                               shape,
-                                               Locality::kUniform,
-                                               hardware.expert_prefill_factor,
-                                               usable_device_bytes()));
-    };
     const StepShape decode = {.tokens = 1, .depth = forecast.depth};
     const StepShape prefill = {.tokens = forecast.prefill_tokens, .depth = 0};
-    forecast.decode_seconds = predict(decode);
-    forecast.prefill_seconds = predict(prefill);
+    forecast.decode_seconds = predicted(decode, placement);
+    forecast.prefill_seconds = predicted(prefill, placement);
     forecast.decode_bound_seconds = bound(decode);
     forecast.prefill_bound_seconds = bound(prefill);
     return forecast;
+}
+
+double TensorScheduler::predicted(const StepShape& step, const Placement& placement) const {
+    return StepModel(setup_.catalog, *costs_, {.shape = step}).seconds(placement);
+}
+
+double TensorScheduler::bound(const StepShape& step) const {
+    return step_bound_seconds(
+        costs_->hardware(), setup_.catalog, step, Locality::kUniform, usable_device_bytes());
 }
 
 void TensorScheduler::refresh_curve() {
@@ -164,19 +161,13 @@ void TensorScheduler::refresh_curve() {
         return;
     }
     const Placement& placement = state_.plan->placement;
-    const HardwareProfile& hardware = costs_->hardware();
     for (std::size_t i = 0; i < Curve::kPoints; ++i) {
         const int depth =
             static_cast<int>(static_cast<std::size_t>(setup_.context) * i / (Curve::kPoints - 1));
         const StepShape shape = {.tokens = 1, .depth = depth};
         curve_.depth[i] = depth;
-        curve_.seconds[i] = StepModel(setup_.catalog, *costs_, {.shape = shape}).seconds(placement);
-        curve_.bound[i] = lower_bound_seconds(hardware,
-                                              step_demand(setup_.catalog,
-                                                          shape,
-                                                          Locality::kUniform,
-                                                          hardware.expert_prefill_factor,
-                                                          usable_device_bytes()));
+        curve_.seconds[i] = predicted(shape, placement);
+        curve_.bound[i] = bound(shape);
     }
 }
 

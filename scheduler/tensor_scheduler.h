@@ -88,6 +88,8 @@ class TensorScheduler {
 
     void make_first_plan();
     Forecast forecast(const Placement& placement) const;
+    double predicted(const StepShape& step, const Placement& placement) const;
+    double bound(const StepShape& step) const;
     void refresh_curve();
     void decide(const std::string& cause, std::string text);
     double usable_device_bytes() const;

@@ -12,21 +12,6 @@ namespace {
 // How far from the best prices the chains on their sides are looked for.
 constexpr std::array<double, 3> kSteps = {0.97, 1.0, 1.03};
 
-/// Which groups are of the first chain when n of the layers are.
-enum class Order { kFirst, kLast, kInTurn };
-
-bool is_first(Order order, int layer, int n, int n_layers) {
-    switch (order) {
-        case Order::kFirst:
-            return layer < n;
-        case Order::kLast:
-            return layer >= n_layers - n;
-        case Order::kInTurn:
-            return (layer + 1) * n / n_layers > layer * n / n_layers;
-    }
-    return false;
-}
-
 /// The head counts as one more layer.
 int layer_of(const TensorGroup& group, int n_layers) {
     return group.layer < 0 ? n_layers : std::min(group.layer, n_layers);

@@ -397,10 +397,6 @@ class LayerMixer::Kinds {
 
     static bool by_estimate(const Mix& a, const Mix& b) { return a.estimate < b.estimate; }
 
-    static double ring_bytes(double piece) {
-        return kRingTiles * std::min(piece, static_cast<double>(kTileBytesMax));
-    }
-
     /// Seconds from the end of the layers to that of the step.
     double end_seconds(const Kind& kind, int head_option) const {
         if (head_option < 0) {
@@ -413,30 +409,23 @@ class LayerMixer::Kinds {
     std::vector<Choice> realise(const std::vector<Mix>& mixes, double limit) const {
         std::vector<Choice> choices;
         for (const Mix& mix : mixes) {
-            const int n_layers = layout_.n_layers();
-            const auto contiguous = [&](int layer, int n) { return layer < n; };
-            const auto reversed = [&](int layer, int n) { return layer >= n_layers - n; };
-            const auto interleaved = [&](int layer, int n) {
-                return (layer + 1) * n / n_layers > layer * n / n_layers;
-            };
-            choices.push_back(fitted(mix, limit, interleaved));
+            choices.push_back(fitted(mix, limit, Order::kInTurn));
             if (mix.a != mix.b) {
-                choices.push_back(fitted(mix, limit, contiguous));
-                choices.push_back(fitted(mix, limit, reversed));
+                choices.push_back(fitted(mix, limit, Order::kFirst));
+                choices.push_back(fitted(mix, limit, Order::kLast));
             }
         }
         std::erase_if(choices, [](const Choice& choice) { return choice.empty(); });
         return choices;
     }
 
-    template <class IsFirstKind>
-    Choice fitted(const Mix& mix, double limit, const IsFirstKind& is_first) const {
+    Choice fitted(const Mix& mix, double limit, Order order) const {
         // Layers differ a little in weight, so that the number is adjusted until it fits.
         const int most = mix.a == mix.b ? mix.n : std::min(mix.n + 1, layout_.n_layers());
         for (int n = most; n >= 0; --n) {
             Choice choice(table_.n_groups(), 0);
             for (std::size_t layer = 0; layer < layout_.layers().size(); ++layer) {
-                const bool first = is_first(static_cast<int>(layer), n);
+                const bool first = is_first(order, static_cast<int>(layer), n, layout_.n_layers());
                 const Kind& kind = kinds_[static_cast<std::size_t>(first ? mix.a : mix.b)];
                 for (const std::size_t group : layout_.layers()[layer]) {
                     choice[group] = option_of(kind, group);
@@ -476,6 +465,18 @@ std::vector<Choice> LayerMixer::plans(double memory_limit, int n_mixes) const {
     return kinds_->plans(memory_limit, n_mixes);
 }
 
+bool is_first(Order order, int layer, int n, int n_layers) {
+    switch (order) {
+        case Order::kFirst:
+            return layer < n;
+        case Order::kLast:
+            return layer >= n_layers - n;
+        case Order::kInTurn:
+            return is_evenly_spaced(layer, n, n_layers);
+    }
+    return false;
+}
+
 double memory_of(const OptionTable& table, const Choice& choice) {
     double memory = 0.0;
     double piece = 0.0;
@@ -484,7 +485,7 @@ double memory_of(const OptionTable& table, const Choice& choice) {
         memory += option.memory;
         piece = std::max(piece, option.piece);
     }
-    return memory + kRingTiles * std::min(piece, static_cast<double>(kTileBytesMax));
+    return memory + ring_bytes(piece);
 }
 
 }  // namespace ballast::scheduler

@@ -14,6 +14,10 @@ namespace ballast::scheduler {
 /// A plan under work: the index of the chosen option of each group.
 using Choice = std::vector<int>;
 
+/// Which layers are of the first of two kinds, if n of them are.
+enum class Order { kFirst, kLast, kInTurn };
+bool is_first(Order order, int layer, int n, int n_layers);
+
 /// Device memory a choice takes with its ring, in bytes.
 double memory_of(const OptionTable& table, const Choice& choice);
 

@@ -7,7 +7,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 
 namespace ballast::scheduler {
 
@@ -22,32 +21,6 @@ constexpr int kSlotSteps = 64;
 
 int snap(int share, int parts) {
     return static_cast<int>(std::lround(static_cast<double>(share) * parts / kShareParts));
-}
-
-using TypeKey = std::tuple<int,
-                           int,
-                           std::uint64_t,
-                           std::uint64_t,
-                           std::uint64_t,
-                           int,
-                           int,
-                           std::uint64_t,
-                           int,
-                           std::uint64_t,
-                           std::uint64_t>;
-
-TypeKey type_key(const TensorGroup& group) {
-    return {static_cast<int>(group.kind),
-            group.parts,
-            group.weight_bytes,
-            group.weights,
-            group.kv_bytes_per_token,
-            group.window,
-            group.attention_width,
-            group.state_bytes,
-            group.experts_used,
-            group.expert_bytes,
-            group.expert_weights};
 }
 
 /// Experts of different counts have different ladders; of the others it matters whether they can
@@ -184,7 +157,6 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
     : model_(&model), ladder_(ladder) {
     const bool prefill = model.options().shape.is_prefill();
     const bool streams = !model.unified() && ladder.streams;
-    std::map<TypeKey, int> types;
     std::map<std::pair<int, int>, int> classes;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_class;
     const std::vector<TensorGroup>& groups = model.catalog().groups;
@@ -197,10 +169,12 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
     type_of_.reserve(groups.size());
     for (std::size_t i = 0; i < groups.size(); ++i) {
         const TensorGroup& group = groups[i];
-        const auto [type, is_new] =
-            types.try_emplace(type_key(group), static_cast<int>(types.size()));
-        type_of_.push_back(type->second);
-        if (!is_new) {
+        const TensorGroup type = group.type();
+        const auto known = std::find_if(example_.begin(), example_.end(), [&](std::size_t example) {
+            return groups[example].type() == type;
+        });
+        type_of_.push_back(static_cast<int>(known - example_.begin()));
+        if (known != example_.end()) {
             continue;
         }
         const auto [in_class, first_of_class] =
@@ -233,14 +207,10 @@ Option OptionTable::make(const TensorGroup& group,
     const GroupBytes bytes = group_bytes(group, placed, reserve);
     option.memory = static_cast<double>(bytes.weights + bytes.kv);
     option.piece = static_cast<double>(bytes.piece);
-    if (!model_->unified()) {
-        option.link_seconds =
-            option.cost.streamed_bytes / model_->link_bps() +
-            (1.0 - option.cost.lane_bps / model_->link_bps()) * option.cost.cpu_seconds;
-    }
+    option.link_seconds = model_->link_seconds(option.cost);
     // The ring can hold no more than itself when the group starts.
     ShareCost waiting = option.cost;
-    const double beyond_ring = waiting.streamed_bytes - kRingTiles * double{kTileBytesMax};
+    const double beyond_ring = waiting.streamed_bytes - kRingBytesMax;
     if (beyond_ring > 0.0) {
         Outcome& outcome = waiting.first;
         outcome.device = std::max(outcome.device, beyond_ring / model_->link_bps());

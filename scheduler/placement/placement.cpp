@@ -66,7 +66,7 @@ DeviceBytes device_bytes(const TensorCatalog& catalog,
         bytes.kv += group.kv;
         largest_piece = std::max(largest_piece, group.piece);
     }
-    bytes.ring = static_cast<std::uint64_t>(kRingTiles) * std::min(largest_piece, kTileBytesMax);
+    bytes.ring = static_cast<std::uint64_t>(ring_bytes(static_cast<double>(largest_piece)));
     return bytes;
 }
 

@@ -72,5 +72,17 @@ DeviceBytes device_bytes(const TensorCatalog& catalog,
 /// largest streamed piece is smaller (research: within 0.5% of the best size).
 constexpr int kRingTiles = 4;
 constexpr std::uint64_t kTileBytesMax = 32ULL << 20U;
+constexpr double kRingBytesMax = static_cast<double>(kRingTiles * kTileBytesMax);
+/// Bytes of the ring for this largest piece; whole numbers stay exact.
+constexpr double ring_bytes(double largest_piece) {
+    const double ring = kRingTiles * largest_piece;
+    return ring < kRingBytesMax ? ring : kRingBytesMax;
+}
+
+/// Whether the i-th of `of` things is among n evenly spaced ones.
+constexpr bool is_evenly_spaced(int i, int n, int of) {
+    const auto at = [&](std::int64_t index) { return index * n / of; };
+    return at(i + 1) > at(i);
+}
 
 }  // namespace ballast::scheduler

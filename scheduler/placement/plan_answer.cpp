@@ -67,12 +67,8 @@ class Answerer {
 
     void limit() {
         const auto bound = [&](const StepShape& step) {
-            return lower_bound_seconds(hardware_,
-                                       step_demand(catalog_,
-                                                   step,
-                                                   question_.locality,
-                                                   hardware_.expert_prefill_factor,
-                                                   answer_.memory_bytes));
+            return step_bound_seconds(
+                hardware_, catalog_, step, question_.locality, answer_.memory_bytes);
         };
         answer_.decode_limit_seconds = bound({.tokens = 1, .depth = answer_.depth});
         answer_.prefill_limit_seconds = bound({.tokens = answer_.prefill_tokens, .depth = 0});

@@ -263,8 +263,7 @@ class Replanner::Planner {
         if (!has_prefill() || decode_model_.unified() || !request_.ladder.prefill_streams) {
             return {0.0};
         }
-        const double largest = static_cast<double>(kTileBytesMax) * kRingTiles;
-        return {largest, 0.0};
+        return {kRingBytesMax, 0.0};
     }
     double policy_memory(Policy policy) const {
         // All on the device needs no ring; the other policies' rings are their own business.

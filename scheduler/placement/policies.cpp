@@ -159,7 +159,8 @@ Placement with_streams(const TensorCatalog& catalog, Placement placement, std::s
         }
     }
     for (std::size_t i = 0; i < on_cpu.size(); ++i) {
-        if ((i + 1) * n / on_cpu.size() > i * n / on_cpu.size()) {
+        if (is_evenly_spaced(
+                static_cast<int>(i), static_cast<int>(n), static_cast<int>(on_cpu.size()))) {
             GroupPlacement& placed = placement.groups[on_cpu[i]];
             placed.streamed = catalog.groups[on_cpu[i]].parts;
         }
@@ -171,7 +172,7 @@ std::vector<Placement> streaming_placements(const TensorCatalog& catalog,
                                             double memory_limit,
                                             const KvReserve& reserve) {
     constexpr std::size_t kSteps = 12;
-    const double ring = static_cast<double>(kTileBytesMax) * kRingTiles;
+    const double ring = kRingBytesMax;
     std::vector<Placement> placements;
     if (memory_limit <= ring) {
         return placements;

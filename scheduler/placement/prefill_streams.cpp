@@ -95,18 +95,14 @@ class PrefillSearch {
     }
 
     bool same(std::size_t a, std::size_t b) const {
-        const TensorGroup& x = model_.catalog().groups[a];
-        const TensorGroup& y = model_.catalog().groups[b];
-        return placement_.groups[a] == placement_.groups[b] && x.kind == y.kind &&
-               x.parts == y.parts && x.weight_bytes == y.weight_bytes &&
-               x.kv_bytes_per_token == y.kv_bytes_per_token && x.window == y.window &&
-               x.state_bytes == y.state_bytes && x.expert_bytes == y.expert_bytes;
+        const std::vector<TensorGroup>& groups = model_.catalog().groups;
+        return placement_.groups[a] == placement_.groups[b] && groups[a].type() == groups[b].type();
     }
 
     /// Parts beyond the resident ones that may cross: all, or what fits into a small ring.
     int most_streamed(const TensorGroup& group, const GroupPlacement& placed) const {
         const int rest = group.parts - placed.resident;
-        if (reserve_.unified_memory || room_ >= static_cast<double>(kTileBytesMax) * kRingTiles) {
+        if (reserve_.unified_memory || room_ >= kRingBytesMax) {
             return rest;
         }
         GroupPlacement one = placed;
@@ -165,9 +161,7 @@ class PrefillSearch {
         for (const std::size_t type : type_of_) {
             const ShareCost& share = *of_type[type];
             state = model_.advance(share, state);
-            if (share.streamed_bytes > 0.0 || share.cpu_seconds > 0.0) {
-                link += model_.unified() ? 0.0 : link_seconds(share);
-            }
+            link += model_.link_seconds(share);
         }
         if (reserve_.unified_memory) {
             Placement placement = placement_;
@@ -179,11 +173,6 @@ class PrefillSearch {
             }
         }
         return std::max(state.cpu, link);
-    }
-
-    double link_seconds(const ShareCost& share) const {
-        return share.streamed_bytes / model_.link_bps() +
-               (1.0 - share.lane_bps / model_.link_bps()) * share.cpu_seconds;
     }
 
     const StepModel& model_;

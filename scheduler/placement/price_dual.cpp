@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A (min,+) chain over five leads, and a search for the two prices.
+// A (min,+) chain over the leads, and a search for the two prices.
 #include "scheduler/placement/price_dual.h"
 
 #include <algorithm>
@@ -325,7 +325,7 @@ PriceDual::Bound bound_with_ring(PriceDual& dual,
     }
     Prices from = start.prices;
     for (const Case& ring : cases) {
-        const double limit = memory_limit - kRingTiles * std::min(ring.above, kTile);
+        const double limit = memory_limit - ring_bytes(ring.above);
         if (limit < 0.0 && ring.limit > 0.0) {
             continue;
         }

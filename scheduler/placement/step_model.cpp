@@ -59,6 +59,13 @@ double StepModel::lane_bps(double cpu_bytes, double cpu_seconds) const {
     return std::clamp(dram_bps_ - cpu_bytes / cpu_seconds, 0.0, link_bps_);
 }
 
+double StepModel::link_seconds(const ShareCost& cost) const {
+    if (unified_) {
+        return 0.0;
+    }
+    return cost.streamed_bytes / link_bps_ + (1.0 - cost.lane_bps / link_bps_) * cost.cpu_seconds;
+}
+
 ShareCost StepModel::cost(const TensorGroup& group, const GroupPlacement& placed) const {
     if (group.kind != GroupKind::kExperts) {
         return dense_cost(group, placed);

@@ -60,6 +60,10 @@ class StepModel {
 
     ShareCost cost(const TensorGroup& group, const GroupPlacement& placed) const;
 
+    /// Of the link's time: what the share copies, and what its work on the CPU takes from the link.
+    /// 0 on unified memory.
+    double link_seconds(const ShareCost& cost) const;
+
     /// The state after the group, if what streams is there in time.
     ChainState advance(const ShareCost& cost, ChainState before) const;
 

@@ -206,4 +206,14 @@ StepDemand step_demand(const TensorCatalog& catalog,
     return demand;
 }
 
+double step_bound_seconds(const HardwareProfile& hardware,
+                          const TensorCatalog& catalog,
+                          const StepShape& step,
+                          Locality locality,
+                          double device_memory_bytes) {
+    return lower_bound_seconds(
+        hardware,
+        step_demand(catalog, step, locality, hardware.expert_prefill_factor, device_memory_bytes));
+}
+
 }  // namespace ballast::scheduler

@@ -53,4 +53,11 @@ StepDemand step_demand(const TensorCatalog& catalog,
                        double expert_prefill_factor,
                        double device_memory_bytes);
 
+/// T_LB of that demand on this machine, in seconds.
+double step_bound_seconds(const HardwareProfile& hardware,
+                          const TensorCatalog& catalog,
+                          const StepShape& step,
+                          Locality locality,
+                          double device_memory_bytes);
+
 }  // namespace ballast::scheduler

@@ -38,6 +38,14 @@ struct TensorGroup {
     int experts_used = 0;
     std::uint64_t expert_bytes = 0;  // of one
     std::uint64_t expert_weights = 0;
+
+    friend bool operator==(const TensorGroup&, const TensorGroup&) = default;
+    /// All but the layer: groups of one type cost the same.
+    TensorGroup type() const {
+        TensorGroup of_any_layer = *this;
+        of_any_layer.layer = -1;
+        return of_any_layer;
+    }
 };
 
 /// Immutable once made.

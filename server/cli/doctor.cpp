@@ -80,23 +80,21 @@ void look_at_memory(Findings& findings) {
 void look_at_profile(Findings& findings,
                      const runtime::EngineOptions& options,
                      const config::Environment& environment) {
-    const auto kernels = kernels::choose_kernels(options.force_isa);
-    const auto threads = runtime::compute_threads(options);
-    if (!kernels || !threads) {
-        return;
-    }
-    const std::string key = runtime::hardware_key(runtime::detect_hardware(**kernels, *threads));
     const std::string folder = config::profile_folder(environment);
-    const runtime::StoredProfile stored = runtime::load_profile(folder, key);
-    if (!stored.profile) {
-        findings.fact("Profile", "none; " + stored.reason);
+    const auto stored = runtime::stored_profile(options, folder);
+    if (!stored) {
+        return;  // wrong options are told elsewhere
+    }
+    const auto& profile = stored->profile;
+    if (!profile) {
+        findings.fact("Profile", "none; " + stored->reason);
         return;
     }
     findings.fact("Profile",
                   fmt::format("CPU reads {:.1f} GB/s, measured {} ({})",
-                              stored.profile->cpu_read_gbps,
-                              stored.profile->measured_at,
-                              runtime::profile_path(folder, key)));
+                              profile->cpu_read_gbps,
+                              profile->measured_at,
+                              runtime::profile_path(folder, profile->key)));
 }
 
 void look_at_model(Findings& findings, const config::Config& config) {

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include "scheduler/profile/profile_store.h"
 #include "server/cli/commands.h"
 #include "server/cli/plan_report.h"
+#include "server/cli/read_text.h"
 #include "server/cli/report.h"
 
 namespace ballast::cli {
@@ -31,17 +31,14 @@ bool exists(const std::string& path) {
     return std::filesystem::exists(path, ignored);
 }
 
-Result<std::string> read_text_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text(kTextFileBytesMax + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-    if (!file.is_open() || file.bad() || text.empty()) {
-        return fail(ErrorCode::kIo, fmt::format("Cannot read {}.", path));
-    }
-    if (text.size() > kTextFileBytesMax) {
+Result<std::string> read_description(const std::string& path) {
+    auto text = read_text_file(path, kTextFileBytesMax);
+    if (!text && text.error().code == ErrorCode::kTooLarge) {
         return fail(ErrorCode::kInvalidRequest,
                     fmt::format("{} has more than 1 MiB and so is no description.", path));
+    }
+    if (!text || text->empty()) {
+        return fail(ErrorCode::kIo, fmt::format("Cannot read {}.", path));
     }
     return text;
 }
@@ -50,7 +47,7 @@ Result<std::string> read_text_file(const std::string& path) {
 Result<scheduler::TensorCatalog> find_model(const std::string& model) {
     if (exists(model)) {
         if (std::filesystem::path(model).extension() == ".json") {
-            BALLAST_TRY(const std::string text, read_text_file(model));
+            BALLAST_TRY(const std::string text, read_description(model));
             BALLAST_TRY(const scheduler::ModelShape shape, scheduler::parse_model(text, model));
             return scheduler::catalog_of(shape, "");
         }
@@ -90,7 +87,7 @@ Result<scheduler::HardwareProfile> find_hardware(const PlanArgs& args,
         return own_profile(environment);
     }
     if (exists(args.hardware)) {
-        BALLAST_TRY(const std::string text, read_text_file(args.hardware));
+        BALLAST_TRY(const std::string text, read_description(args.hardware));
         return scheduler::parse_hardware(text, args.hardware);
     }
     return scheduler::stored_hardware(args.hardware);
