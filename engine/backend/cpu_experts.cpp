@@ -4,6 +4,7 @@
 // their ranks, so that a row's result does not depend on its neighbours.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/backend/cpu_backend.h"
 #include "engine/backend/cpu_parallel.h"
@@ -17,10 +18,16 @@ void choose_experts(std::span<float> logits,
                     std::span<std::int32_t> experts,
                     std::span<float> weights) {
     const float max = *std::max_element(logits.begin(), logits.end());
+    float sum = 0.0F;
     for (float& logit : logits) {
         logit = std::exp(logit - max);
+        if (std::isnan(logit)) {
+            // It compares as neither more nor less, so the same expert would be chosen again. The
+            // row still becomes not a number, by its weights.
+            logit = 0.0F;
+            sum = std::numeric_limits<float>::quiet_NaN();
+        }
     }
-    float sum = 0.0F;
     for (std::size_t rank = 0; rank < experts.size(); ++rank) {
         // max_element takes the first of equals, so ties go to the lower number.
         const auto best = std::max_element(logits.begin(), logits.end());

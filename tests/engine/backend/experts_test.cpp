@@ -3,6 +3,7 @@
 // their sum; decode and prefill rows mixed in one step.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "engine/backend/cpu_backend.h"
@@ -73,8 +74,8 @@ std::vector<double> expected_row(const Weights& w, const std::vector<double>& x)
     return y;
 }
 
-TEST(Experts, AddUpTheChosenOnesForDecodeAndPrefillRowsAlike) {
-    const Weights w;
+/// What router and experts make of the rows `x`, of which the first `n_decode` are decode rows.
+std::vector<float> run_layer(const Weights& w, std::vector<float> x, int n_threads, int n_decode) {
     const auto view =
         [](const std::vector<float>& values, std::size_t rows, std::size_t k, std::size_t slices) {
             return WeightView{.type = quant::QuantType::kF32,
@@ -88,49 +89,78 @@ TEST(Experts, AddUpTheChosenOnesForDecodeAndPrefillRowsAlike) {
                                              view(w.gate, kFfn, kWidth, kExperts),
                                              view(w.up, kFfn, kWidth, kExperts),
                                              view(w.down, kWidth, kFfn, kExperts)};
+    ThreadPool pool(n_threads);
+    CpuBackend backend(*kernels::find_kernels(Isa::kScalar), pool);
+    EXPECT_TRUE(backend
+                    .reserve({.rows = kRows,
+                              .outputs = 1,
+                              .blocks = 1,
+                              .k = kFfn,
+                              .experts = kExperts,
+                              .experts_used = kUsed,
+                              .width = kWidth,
+                              .expert_ffn_width = kFfn})
+                    .has_value());
+    std::vector<float> y(kRows * kWidth, -1e30F);
+    const std::vector<SlotView> slots = {{x.data(), kWidth}, {y.data(), kWidth}};
+    const std::vector<TokenId> tokens(kRows, 0);
+    const StepContext context{
+        .input = {.tokens = tokens, .n_decode_rows = n_decode}, .weights = weights, .slots = slots};
+    const std::vector<OpRecord> ops = {
+        {.op = Router{.in = 0, .weight = 0, .n_experts = kExperts, .n_used = kUsed}},
+        {.op = Experts{.in = 0,
+                       .out = 1,
+                       .gate = 1,
+                       .up = 2,
+                       .down = 3,
+                       .n_experts = kExperts,
+                       .n_used = kUsed,
+                       .width = kWidth,
+                       .ffn_width = kFfn}}};
+    EXPECT_TRUE(backend.submit(ops, context).has_value());
+    return y;
+}
+
+void expect_definition(const Weights& w,
+                       const std::vector<float>& x,
+                       const std::vector<float>& y,
+                       std::size_t row) {
+    const std::vector<double> in(x.begin() + static_cast<std::ptrdiff_t>(row * kWidth),
+                                 x.begin() + static_cast<std::ptrdiff_t>((row + 1) * kWidth));
+    const std::vector<double> expected = expected_row(w, in);
+    for (std::size_t i = 0; i < kWidth; ++i) {
+        ASSERT_TRUE(std::fabs(static_cast<double>(y[row * kWidth + i]) - expected[i]) <= 1e-4)
+            << "row " << row;
+    }
+}
+
+TEST(Experts, AddUpTheChosenOnesForDecodeAndPrefillRowsAlike) {
+    const Weights w;
+    const std::vector<float> x = random_floats(kRows * kWidth, 5);
     for (const int n_threads : {1, 2}) {
         for (const int n_decode : {0, 4, static_cast<int>(kRows)}) {
-            ThreadPool pool(n_threads);
-            CpuBackend backend(*kernels::find_kernels(Isa::kScalar), pool);
-            ASSERT_TRUE(backend
-                            .reserve({.rows = kRows,
-                                      .outputs = 1,
-                                      .blocks = 1,
-                                      .k = kFfn,
-                                      .experts = kExperts,
-                                      .experts_used = kUsed,
-                                      .width = kWidth,
-                                      .expert_ffn_width = kFfn})
-                            .has_value());
-            std::vector<float> x = random_floats(kRows * kWidth, 5);
-            std::vector<float> y(kRows * kWidth, NAN);
-            const std::vector<SlotView> slots = {{x.data(), kWidth}, {y.data(), kWidth}};
-            const std::vector<TokenId> tokens(kRows, 0);
-            const StepContext context{.input = {.tokens = tokens, .n_decode_rows = n_decode},
-                                      .weights = weights,
-                                      .slots = slots};
-            const std::vector<OpRecord> ops = {
-                {.op = Router{.in = 0, .weight = 0, .n_experts = kExperts, .n_used = kUsed}},
-                {.op = Experts{.in = 0,
-                               .out = 1,
-                               .gate = 1,
-                               .up = 2,
-                               .down = 3,
-                               .n_experts = kExperts,
-                               .n_used = kUsed,
-                               .width = kWidth,
-                               .ffn_width = kFfn}}};
-            ASSERT_TRUE(backend.submit(ops, context).has_value());
+            SCOPED_TRACE(testing::Message() << n_threads << " threads, " << n_decode << " decode");
+            const std::vector<float> y = run_layer(w, x, n_threads, n_decode);
             for (std::size_t row = 0; row < kRows; ++row) {
-                const std::vector<double> in(
-                    x.begin() + static_cast<std::ptrdiff_t>(row * kWidth),
-                    x.begin() + static_cast<std::ptrdiff_t>((row + 1) * kWidth));
-                const std::vector<double> expected = expected_row(w, in);
-                for (std::size_t i = 0; i < kWidth; ++i) {
-                    ASSERT_TRUE(std::fabs(static_cast<double>(y[row * kWidth + i]) - expected[i]) <=
-                                1e-4)
-                        << "row " << row << " threads " << n_threads << " decode rows " << n_decode;
-                }
+                expect_definition(w, x, y, row);
+            }
+        }
+    }
+}
+
+// A row that is not a number once chose one expert twice, which wrote past that expert's rows.
+TEST(Experts, TakeRowsThatAreNotNumbersAndKeepThemSo) {
+    const Weights w;
+    for (const float value :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e38F}) {
+        for (const int n_decode : {0, static_cast<int>(kRows)}) {
+            SCOPED_TRACE(testing::Message() << value << ", " << n_decode << " decode rows");
+            std::vector<float> x = random_floats(kRows * kWidth, 5);
+            std::fill(x.begin() + kWidth, x.end(), value);
+            const std::vector<float> y = run_layer(w, x, 2, n_decode);
+            expect_definition(w, x, y, 0);
+            for (std::size_t i = kWidth; i < y.size(); ++i) {
+                ASSERT_FALSE(std::isfinite(y[i]));
             }
         }
     }
