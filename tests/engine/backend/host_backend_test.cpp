@@ -443,9 +443,11 @@ TEST(HostBackend, EndsWithWorkStillQueued) {
             const auto event = host->submit(ops, step->context());
             ASSERT_TRUE(event.has_value());
             host->order_after(Queue::kCopy, *event);
-            ASSERT_TRUE(host->copy_out(std::as_writable_bytes(std::span(back)),
-                                       reinterpret_cast<const std::byte*>(step->slot(0).data))
-                            .has_value());
+            const auto read =
+                host->copy_out(std::as_writable_bytes(std::span(back)),
+                               reinterpret_cast<const std::byte*>(step->slot(0).data));
+            ASSERT_TRUE(read.has_value());
+            host->order_after(Queue::kCompute, *read);  // which writes what is read
         }
         step->leave_memory();
         host.reset();
