@@ -127,8 +127,18 @@ lint() {
         --extra-arg=-Wno-unknown-warning-option
 }
 
+# The run's last lines: a failed stage is named with the tests that failed in it, and with the first
+# line each gives as the cause, because what it printed may lie far above.
 finish() {
+    local name log
+    local failure='\*\*\*(Failed|Timeout|Exception|Not Run)|: Failure$|^SUMMARY: |error: '
     if [ ${#failed_stages[@]} != 0 ]; then
+        for name in "${failed_stages[@]}"; do
+            log=build/logs/$name.log
+            if [ -f "$log" ]; then
+                grep -E "$failure" "$log" | cut -c1-160 | head -n 20 | sed "s/^ */  $name: /"
+            fi
+        done
         say "FAILED: ${failed_stages[*]}"
         exit 1
     fi
