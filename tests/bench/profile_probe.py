@@ -26,11 +26,11 @@ PROBE = r"""
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-/* Sums or copies over THREADS slices of BYTES of ordinary memory; prints the GB/s of PASSES passes
+/* Sums by THREADS, or copies by one, BYTES of ordinary memory; prints the GB/s of PASSES passes
    in which no thread had to make room for another program, or of the last of ten times as many. */
 #define PIECE (1 << 17)
 static double *data, *copy;
-static size_t slice;
+static size_t n_all, next;
 static int copies, pinned;
 static volatile double sink;
 static double now(void) {
@@ -44,7 +44,6 @@ static long preemptions(void) {
     return usage.ru_nivcsw;
 }
 static void *work(void *index) {
-    const double *p = data + (size_t)index * slice;
     /* Each on its own processor: one that waits for a free one would not count as disturbed. */
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -52,13 +51,18 @@ static void *work(void *index) {
     if (pinned) sched_setaffinity(0, sizeof set, &set);
     if (copies) {
         /* In pieces, as weights are staged; in one go memcpy passes by the caches. */
-        for (size_t i = 0; i + PIECE <= slice; i += PIECE) memcpy(copy + i, p + i, 8 * PIECE);
+        for (size_t i = 0; i + PIECE <= n_all; i += PIECE) memcpy(copy + i, data + i, 8 * PIECE);
         return NULL;
     }
-    /* Several sums: one would wait for its own additions. */
+    /* Several sums: one would wait for its own additions. Pieces go to whoever is free: with fixed
+       shares the slower processor's time would count for both. */
     double sum[16] = {0};
-    for (size_t i = 0; i + 16 <= slice; i += 16) {
-        for (int j = 0; j < 16; ++j) sum[j] += p[i + j];
+    size_t at;
+    while ((at = __atomic_fetch_add(&next, PIECE, __ATOMIC_RELAXED)) < n_all) {
+        const size_t end = at + PIECE < n_all ? at + PIECE : n_all;
+        for (size_t i = at; i + 16 <= end; i += 16) {
+            for (int j = 0; j < 16; ++j) sum[j] += data[i + j];
+        }
     }
     for (int j = 1; j < 16; ++j) sum[0] += sum[j];
     sink = sum[0];
@@ -74,18 +78,19 @@ int main(int argc, char **argv) {
     if (data == NULL || copy == NULL) return 3;
     for (size_t i = 0; i < bytes / sizeof *data; ++i) data[i] = copy[i] = (double)i;
     pinned = threads > 1;
-    slice = bytes / sizeof *data / threads;
+    n_all = bytes / sizeof *data;
     for (int clean = 0, pass = 0; clean < passes && pass < 10 * passes; ++pass) {
         pthread_t others[256];
         const long switches = preemptions();
         const double begin = now();
+        next = 0;
         for (long i = 1; i < threads; ++i) pthread_create(&others[i], NULL, work, (void *)i);
         work((void *)0);
         for (int i = 1; i < threads; ++i) pthread_join(others[i], NULL);
         const double seconds = now() - begin;
         if (preemptions() != switches && pass < 9 * passes) continue;
         ++clean;
-        printf("%.4f\n", (double)slice * sizeof *data * threads / seconds * 1e-9);
+        printf("%.4f\n", (double)n_all * sizeof *data / seconds * 1e-9);
     }
     return 0;
 }
