@@ -61,10 +61,6 @@ class Answerer {
     }
 
   private:
-    KvReserve reserve() const {
-        return {.tokens = question_.context, .unified_memory = hardware_.unified_memory};
-    }
-
     void limit() {
         const auto bound = [&](const StepShape& step) {
             return step_bound_seconds(
@@ -75,17 +71,7 @@ class Answerer {
     }
 
     void plan() {
-        const PlanRequest request = {.catalog = &catalog_,
-                                     .costs = CostModel(hardware_),
-                                     .memory_bytes = answer_.memory_bytes,
-                                     .reserve = reserve(),
-                                     .depth = answer_.depth,
-                                     .prefill_tokens = answer_.prefill_tokens,
-                                     .prefill_weight = question_.prefill_weight,
-                                     .decode_weight = question_.decode_weight,
-                                     .hops = question_.hops,
-                                     .locality = question_.locality,
-                                     .simple_within = kSimpleWithin};
+        const PlanRequest request = plan_request(question_, answer_);
         const bool usable = hardware_.has_device && answer_.memory_bytes > 0.0;
         answer_.result = usable ? make_plan(request) : plan_without_device(request);
     }
@@ -305,6 +291,21 @@ const char* verdict_name(Verdict verdict) {
             return "some_layers";
     }
     return "";
+}
+
+PlanRequest plan_request(const PlanQuestion& question, const PlanAnswer& answer) {
+    return {
+        .catalog = question.catalog,
+        .costs = CostModel(question.hardware),
+        .memory_bytes = answer.memory_bytes,
+        .reserve = {.tokens = question.context, .unified_memory = question.hardware.unified_memory},
+        .depth = answer.depth,
+        .prefill_tokens = answer.prefill_tokens,
+        .prefill_weight = question.prefill_weight,
+        .decode_weight = question.decode_weight,
+        .hops = question.hops,
+        .locality = question.locality,
+        .simple_within = kSimpleWithin};
 }
 
 PlanAnswer answer(const PlanQuestion& question) {

@@ -60,6 +60,9 @@ struct PlanAnswer {
 /// "all_on_device", …, for programs.
 const char* verdict_name(Verdict verdict);
 
+/// What the planner is asked for the question; of the answer it takes memory, depth and the prompt.
+PlanRequest plan_request(const PlanQuestion& question, const PlanAnswer& answer);
+
 /// Pure. Preconditions as make_plan's; context at least 4.
 PlanAnswer answer(const PlanQuestion& question);
 

@@ -13,6 +13,7 @@ int render_template(const TemplateArgs& args);
 int eval(const EvalArgs& args, const config::Environment& environment);
 int bench(const BenchArgs& args, const config::Environment& environment);
 int plan(const PlanArgs& args, const config::Environment& environment);
+int simulate(const SimulateArgs& args, const config::Environment& environment);
 int profile(const ProfileArgs& args, const config::Environment& environment);
 int config_show(const ConfigShowArgs& args, const config::Environment& environment);
 int config_check(const ConfigCheckArgs& args, const config::Environment& environment);

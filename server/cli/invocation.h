@@ -87,6 +87,12 @@ struct PlanArgs {
     bool json = false;
 };
 
+struct SimulateArgs {
+    PlanArgs asked = {};  // without its list
+    std::string policy = "all";
+    std::string hops = "overlapped";
+};
+
 using Invocation = std::variant<PrintArgs,
                                 ServeArgs,
                                 ShowArgs,
@@ -95,6 +101,7 @@ using Invocation = std::variant<PrintArgs,
                                 BenchArgs,
                                 ProfileArgs,
                                 PlanArgs,
+                                SimulateArgs,
                                 ConfigShowArgs,
                                 ConfigCheckArgs,
                                 DoctorArgs>;

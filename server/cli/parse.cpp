@@ -188,46 +188,77 @@ Result<std::optional<std::uint64_t>> size_of(const CLI::App& app,
     return std::optional<std::uint64_t>(*bytes);
 }
 
+/// What `plan` and `simulate` have in common, and the texts that become figures.
+struct PlanValues {
+    std::string vram_budget;
+    std::string ram;
+    double link_gbps = 0.0;
+};
+
+void add_plan_options(CLI::App& app, PlanValues& values, PlanArgs& named) {
+    app.add_option("--hardware", named.hardware, "A machine. Default: the profile of this one.")
+        ->type_name("NAME|FILE");
+    app.add_option("--vram-budget", values.vram_budget, "Most of the GPU's memory to use.")
+        ->type_name("SIZE");
+    app.add_option("--ram", values.ram, "RAM, in place of the profile's.")->type_name("SIZE");
+    app.add_option("--link-gbps", values.link_gbps, "GB/s to the GPU, for the profile's.");
+    app.add_option(
+        "--context", named.context, "Tokens to reserve the KV cache for. Default: 4096.");
+    app.add_option("--mix", named.mix, "Prompt tokens for each generated one. Default: 4:1.")
+        ->type_name("PREFILL:DECODE");
+    app.add_option("--locality",
+                   named.locality,
+                   "How often the same experts are asked for: uniform (the default), weak, "
+                   "strong.");
+    app.add_flag("--json", named.json, "Print one JSON object.");
+}
+
+Status read_plan_values(const CLI::App& app, const PlanValues& values, PlanArgs& args) {
+    BALLAST_TRY(args.vram_budget, size_of(app, "--vram-budget", values.vram_budget));
+    BALLAST_TRY(args.ram, size_of(app, "--ram", values.ram));
+    if (app.count("--link-gbps") != 0) {
+        args.link_gbps = values.link_gbps;
+    }
+    return {};
+}
+
 Command add_plan(CLI::App& root) {
-    struct Values {
-        std::string vram_budget;
-        std::string ram;
-        double link_gbps = 0.0;
-        PlanArgs args;
-    };
-    auto values = std::make_shared<Values>();
-    PlanArgs& named = values->args;
+    auto values = std::make_shared<PlanValues>();
+    auto args = std::make_shared<PlanArgs>();
     CLI::App* app = root.add_subcommand(
         "plan", "Say how a model would run on a machine, and what the hardware allows.");
-    app->add_option("MODEL", named.model, "A GGUF file, or a shape: NAME or NAME:QUANT.");
-    app->add_flag("--list", named.list, "Print the machines and the shapes there are.");
-    app->add_option("--hardware", named.hardware, "A machine. Default: the profile of this one.")
-        ->type_name("NAME|FILE");
-    app->add_option("--vram-budget", values->vram_budget, "Most of the GPU's memory to use.")
-        ->type_name("SIZE");
-    app->add_option("--ram", values->ram, "RAM, in place of the profile's.")->type_name("SIZE");
-    app->add_option("--link-gbps", values->link_gbps, "GB/s to the GPU, for the profile's.");
-    app->add_option(
-        "--context", named.context, "Tokens to reserve the KV cache for. Default: 4096.");
-    app->add_option("--mix", named.mix, "Prompt tokens for each generated one. Default: 4:1.")
-        ->type_name("PREFILL:DECODE");
-    app->add_option(
-        "--locality",
-        named.locality,
-        "How often the same experts are asked for: uniform (the default), weak, strong.");
-    app->add_flag("--json", named.json, "Print one JSON object.");
-    return {app, [app, values]() -> Result<Invocation> {
-                PlanArgs& args = values->args;
-                if (args.model.empty() != args.list) {
-                    return args.list ? usage("--list goes without a model.")
-                                     : Result<Invocation>(missing(*app, "a model, or --list"));
+    app->add_option("MODEL", args->model, "A GGUF file, or a shape: NAME or NAME:QUANT.");
+    app->add_flag("--list", args->list, "Print the machines and the shapes there are.");
+    add_plan_options(*app, *values, *args);
+    return {app, [app, values, args]() -> Result<Invocation> {
+                if (args->model.empty() != args->list) {
+                    return args->list ? usage("--list goes without a model.")
+                                      : Result<Invocation>(missing(*app, "a model, or --list"));
                 }
-                BALLAST_TRY(args.vram_budget, size_of(*app, "--vram-budget", values->vram_budget));
-                BALLAST_TRY(args.ram, size_of(*app, "--ram", values->ram));
-                if (app->count("--link-gbps") != 0) {
-                    args.link_gbps = values->link_gbps;
+                BALLAST_TRY_STATUS(read_plan_values(*app, *values, *args));
+                return *args;
+            }};
+}
+
+Command add_simulate(CLI::App& root) {
+    auto values = std::make_shared<PlanValues>();
+    auto args = std::make_shared<SimulateArgs>();
+    CLI::App* app = root.add_subcommand(
+        "simulate", "Play a model's steps on a machine that need not be there, under each policy.");
+    app->add_option("--model", args->asked.model, "A GGUF file, or a shape: NAME or NAME:QUANT.")
+        ->type_name("MODEL");
+    app->add_option("--policy", args->policy, "One policy's key, or all (the default).");
+    app->add_option("--hops",
+                    args->hops,
+                    "Whether a side computes while it waits for the other: overlapped (the "
+                    "default), blocking.");
+    add_plan_options(*app, *values, args->asked);
+    return {app, [app, values, args]() -> Result<Invocation> {
+                if (args->asked.model.empty()) {
+                    return missing(*app, "--model");
                 }
-                return args;
+                BALLAST_TRY_STATUS(read_plan_values(*app, *values, args->asked));
+                return *args;
             }};
 }
 
@@ -287,6 +318,7 @@ std::vector<Command> add_commands(CLI::App& root) {
                                      add_eval(root),
                                      add_bench(root),
                                      add_plan(root),
+                                     add_simulate(root),
                                      add_profile(root),
                                      add_doctor(root)};
     for (Command& command : add_config(root)) {

@@ -214,6 +214,31 @@ TEST(Parse, PlanHasDefaults) {
     EXPECT_TRUE(parsed<PlanArgs>({"plan", "--list"}).list);
 }
 
+TEST(Parse, SimulateTakesAModelAMachineAndAPolicy) {
+    const auto args = parsed<SimulateArgs>({"simulate",
+                                            "--model",
+                                            "qwen3-14b",
+                                            "--hardware",
+                                            "egpu",
+                                            "--policy",
+                                            "ours",
+                                            "--hops",
+                                            "blocking",
+                                            "--vram-budget",
+                                            "6GiB",
+                                            "--json"});
+    EXPECT_EQ(args.asked.model, "qwen3-14b");
+    EXPECT_EQ(args.asked.hardware, "egpu");
+    EXPECT_EQ(args.asked.vram_budget, 6ULL << 30U);
+    EXPECT_TRUE(args.asked.json);
+    EXPECT_EQ(args.policy, "ours");
+    EXPECT_EQ(args.hops, "blocking");
+    EXPECT_EQ(parsed<SimulateArgs>({"simulate", "--model", "m"}).policy, "all");
+    EXPECT_EQ(error_of({"simulate"}),
+              "ballast simulate needs --model; `ballast simulate --help` explains.");
+    EXPECT_EQ(error_of({"simulate", "m"}), "ballast simulate takes no further argument 'm'.");
+}
+
 TEST(Parse, PlanRefusesWhatItCannotUse) {
     EXPECT_EQ(error_of({"plan"}),
               "ballast plan needs a model, or --list; `ballast plan --help` explains.");

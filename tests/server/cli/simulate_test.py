@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`ballast simulate`: its table, its JSON, and what it says of mistakes."""
+
+import json
+import re
+import unittest
+
+from program import ProgramTest
+
+KEYS = ["cpu_only", "whole_layers", "experts_last", "paper", "unsplit", "ours"]
+
+
+class Simulate(ProgramTest):
+    def json(self, *arguments):
+        return json.loads(self.expect_success("simulate", *arguments, "--json"))
+
+    def fails(self, *arguments, **options):
+        return self.expect_failure("simulate", *arguments, **options)
+
+    def test_agrees_with_the_plan(self):
+        pair = ("qwen3-14b", "--hardware", "laptop-4060")
+        found = self.json("--model", *pair)
+        plan = json.loads(self.expect_success("plan", *pair, "--json"))
+        self.assertIs(found["simulated"], True)
+        self.assertEqual(found["decode_limit_seconds"], plan["decode_limit_seconds"])
+        ours = found["policies"][-1]
+        self.assertEqual(ours["policy"], "ours")
+        for key in ("decode_seconds", "prefill_seconds"):
+            self.assertLess(abs(ours[key] / plan[key] - 1.0), 0.001)
+        self.assertAlmostEqual(ours["decode_tokens_per_second"], 1.0 / ours["decode_seconds"])
+        self.assertAlmostEqual(ours["decode_limit_fraction"],
+                               found["decode_limit_seconds"] / ours["decode_seconds"])
+
+    def test_runs_one_policy_or_all(self):
+        pair = ("--model", "qwen3-30b-a3b", "--hardware", "laptop-4060")
+        self.assertEqual([row["policy"] for row in self.json(*pair)["policies"]], KEYS)
+        for key in KEYS:
+            rows = self.json(*pair, "--policy", key)["policies"]
+            self.assertEqual([row["policy"] for row in rows], [key])
+
+    def test_says_in_its_table_that_it_is_simulated(self):
+        text = self.expect_success("simulate", "--model", "qwen3-14b", "--hardware", "laptop-4060")
+        self.assertIn(", simulated:\n", text)
+        rates = dict(re.findall(r"^(.*?\S) +([\d.]+) +[\d.]+ +[\d.]+  .*%$", text, re.M))
+        self.assertEqual(len(rates), 6)
+        self.assertLess(float(rates["Ballast"]), float(rates["physical limit"]))
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 96)
+
+    def test_blocking_hops_take_no_less(self):
+        pair = ("--model", "qwen3-30b-a3b", "--hardware", "laptop-4060", "--policy", "ours")
+        overlapped = self.json(*pair)["policies"][0]["decode_seconds"]
+        blocking = self.json(*pair, "--hops", "blocking")["policies"][0]["decode_seconds"]
+        self.assertGreater(blocking, overlapped)
+
+    def test_mistakes_are_named(self):
+        pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060")
+        self.assertEqual(self.fails(*pair, "--policy", "best"),
+                         f'--policy is "best"; possible are all, {", ".join(KEYS)}.')
+        self.assertEqual(self.fails(*pair, "--hops", "none"),
+                         '--hops is "none"; possible are overlapped and blocking.')
+        self.assertEqual(self.fails(*pair, "--policy", "experts_last"),
+                         "--policy experts_last says nothing of this model on this machine.")
+        self.assertTrue(self.fails("--model", "nothing", "--hardware", "laptop-4060").startswith(
+            "nothing is neither a file nor a shape."))
+        self.assertTrue(self.fails("--model", "llama-4-maverick", "--hardware", "laptop-4060")
+                        .startswith("This cannot run here: "))
+        self.assertEqual(self.fails(*pair, "--context", "1"),
+                         "--context is 1, but must be between 4 and 40960, for which "
+                         "qwen3-14b:Q4_K_M was trained.")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
