@@ -3,35 +3,25 @@
 #include "engine/backend/host_backend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "engine/backend/op_work.h"
+#include "engine/backend/paced_cpu.h"
 #include "engine/base/byte_size.h"
 #include "engine/base/check.h"
 
 namespace ballast::backend {
 
-namespace {
-
-/// What `amount` takes at `rate_giga` · 1e9 a second, rounded up; rates of 0 take no time.
-Nanoseconds time_at(std::uint64_t amount, double rate_giga) {
-    if (rate_giga <= 0.0) {
-        return Nanoseconds(0);
-    }
-    // 1e9 a second is one a nanosecond.
-    return Nanoseconds(
-        static_cast<std::int64_t>(std::ceil(static_cast<double>(amount) / rate_giga)));
-}
-
-}  // namespace
-
 HostBackend::HostBackend(const kernels::KernelTable& kernels,
                          const Clock& clock,
                          const HostOptions& options)
-    : clock_(clock), options_(options), pool_(options.threads), cpu_(kernels, pool_) {
+    : clock_(clock),
+      options_(options),
+      memory_(options.shared_memory != nullptr ? options.shared_memory
+                                               : std::make_shared<PacedMemory>(clock, 0.0)),
+      pool_(options.threads),
+      cpu_(kernels, pool_) {
     for (std::size_t i = 0; i < kQueues; ++i) {
         lanes_[i] = std::make_unique<Lane>(options.faults.seed + i);
     }
@@ -50,6 +40,7 @@ HostBackend::~HostBackend() {
     }
     changed_.notify_all();
     ending_.notify_all();
+    memory_->interrupt();
     for (const auto& lane : lanes_) {
         lane->thread.stop();
     }
@@ -231,26 +222,17 @@ void HostBackend::carry_out(const Work& work, Lane& lane) {
             lane.delays.below(static_cast<std::uint64_t>(options_.faults.delay_max.count()))));
         wait_until(begin);
     }
-    if (work.submission == 0) {
-        std::memcpy(work.to, work.from, work.size_bytes);
-    } else {
-        // The CPU's submit() only fails for lack of what reserve() took.
-        BALLAST_CHECK(cpu_.submit(work.ops, work.context).has_value());
-    }
-    wait_until(begin + modelled_time(work));
-}
-
-Nanoseconds HostBackend::modelled_time(const Work& work) const {
     const HostPace& pace = options_.pace;
     if (work.submission == 0) {
-        return pace.latency + time_at(work.size_bytes, pace.link_gbps);
+        std::memcpy(work.to, work.from, work.size_bytes);
+        wait_until(begin + pace.latency);
+        memory_->cross(work.size_bytes, pace.link_gbps, begin + pace.latency);
+        return;
     }
-    Nanoseconds time = pace.latency;
-    for (const OpRecord& record : work.ops) {
-        const OpWork amount = op_work(record, work.context);
-        time += std::max(time_at(amount.bytes, pace.read_gbps), time_at(amount.flops, pace.gflops));
-    }
-    return time;
+    // The CPU's submit() only fails for lack of what reserve() took.
+    BALLAST_CHECK(cpu_.submit(work.ops, work.context).has_value());
+    wait_until(begin + pace.latency +
+               modelled_time(work.ops, work.context, pace.read_gbps, pace.gflops));
 }
 
 void HostBackend::wait_until(Nanoseconds time) {
@@ -258,11 +240,17 @@ void HostBackend::wait_until(Nanoseconds time) {
     if (now >= time) {
         return;
     }
-    std::unique_lock lock(mutex_);
-    while (!stopping_ && now < time) {
-        ending_.wait_for(lock, time - now);
-        now = clock_.now();
+    {
+        std::unique_lock lock(mutex_);
+        while (!stopping_ && time - now > kWatchedWait) {
+            ending_.wait_for(lock, time - now - kWatchedWait);
+            now = clock_.now();
+        }
+        if (stopping_) {
+            return;
+        }
     }
+    watch_until(clock_, time);
 }
 
 tl::unexpected<Error> HostBackend::lost_error() {

@@ -14,6 +14,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu_backend.h"
+#include "engine/backend/paced_memory.h"
 #include "engine/base/clock.h"
 #include "engine/base/rng.h"
 #include "engine/base/thread.h"
@@ -45,6 +46,8 @@ struct HostOptions {
     std::uint64_t memory_bytes = 256 * kMiB;  // chunks in use together; kernels' scratch is beside
     HostPace pace = {};
     FaultPlan faults = {};
+    /// What its copies share with a paced CPU; null: they have the memory to themselves.
+    std::shared_ptr<PacedMemory> shared_memory = nullptr;
     std::vector<quant::QuantType> refused_types = {};  // it says it has no kernels for these
 };
 
@@ -113,13 +116,13 @@ class HostBackend final : public Backend {
     void run_lane(Lane& lane);
     /// Carries it out and returns when its modelled time is over.
     void carry_out(const Work& work, Lane& lane);
-    Nanoseconds modelled_time(const Work& work) const;
     /// Returns when it is that time, or when the device ends.
     void wait_until(Nanoseconds time);
     static tl::unexpected<Error> lost_error();
 
     const Clock& clock_;
     const HostOptions options_;
+    const std::shared_ptr<PacedMemory> memory_;
     ThreadPool pool_;
     CpuBackend cpu_;  // its memory is the owner's business, its kernels the compute thread's
     std::map<std::byte*, std::size_t> chunks_;

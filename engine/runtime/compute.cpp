@@ -121,6 +121,12 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
     BALLAST_TRY(compute->kernels_, kernels::choose_kernels(options.force_isa));
     compute->pool_ = std::make_unique<ThreadPool>(n_threads);
     compute->backend_ = std::make_unique<backend::CpuBackend>(*compute->kernels_, *compute->pool_);
+    if (shape.cpu_pace.is_set()) {
+        compute->paced_memory_ =
+            std::make_shared<backend::PacedMemory>(compute->clock_, shape.cpu_pace.dram_gbps);
+        compute->paced_cpu_ = std::make_unique<backend::PacedCpu>(
+            *compute->backend_, compute->clock_, shape.cpu_pace, compute->paced_memory_);
+    }
     compute->catalog_ = catalog_for(model, kv_type);
     compute->cpu_only_.groups.resize(compute->catalog_.groups.size());
 
@@ -153,7 +159,7 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
     BALLAST_TRY(compute->executor_,
                 Executor::create({.model = model,
                                   .catalog = compute->catalog_,
-                                  .cpu = *compute->backend_,
+                                  .cpu = compute->cpu(),
                                   .device = compute->device_.get(),
                                   .cache = *compute->cache_,
                                   .clock = compute->clock_},
@@ -207,6 +213,7 @@ Status Compute::add_device(const model::Model& model,
     backend::HostOptions host = shape.host;
     host.threads = pool_->size();
     host.memory_bytes = budget;
+    host.shared_memory = paced_memory_;
     device_backend_ = std::make_unique<backend::HostBackend>(*kernels_, clock_, host);
     BALLAST_TRY(device_,
                 DeviceSide::create({.model = &model,

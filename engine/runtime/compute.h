@@ -10,6 +10,7 @@
 
 #include "engine/backend/cpu_backend.h"
 #include "engine/backend/host_backend.h"
+#include "engine/backend/paced_cpu.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "engine/base/thread_pool.h"
@@ -36,6 +37,8 @@ struct ComputeShape {
     std::optional<scheduler::HardwareProfile> hardware = {};
     /// Pace and faults of the device "host"; its threads and memory follow from the options.
     backend::HostOptions host = {};
+    /// The CPU as a slower one, for reports and tests; what is not set runs as fast as it can.
+    backend::CpuPace cpu_pace = {};
 };
 
 /// Used by one thread. The model outlives it.
@@ -74,6 +77,10 @@ class Compute {
         int n_blocks = 0;
     };
     Compute() = default;
+    /// What ops of the CPU are submitted to.
+    backend::Backend& cpu() {
+        return paced_cpu_ != nullptr ? static_cast<backend::Backend&>(*paced_cpu_) : *backend_;
+    }
     /// create(), which may also throw std::bad_alloc.
     static Result<std::unique_ptr<Compute>> build(const model::Model& model,
                                                   const EngineOptions& options,
@@ -100,8 +107,10 @@ class Compute {
     const kernels::KernelTable* kernels_ = nullptr;
     std::unique_ptr<ThreadPool> pool_;
     std::unique_ptr<backend::CpuBackend> backend_;
-    std::unique_ptr<backend::Backend> device_backend_;  // null: none
-    std::unique_ptr<DeviceSide> device_;                // null: none
+    std::shared_ptr<backend::PacedMemory> paced_memory_;  // null unless the CPU is paced
+    std::unique_ptr<backend::PacedCpu> paced_cpu_;        // likewise
+    std::unique_ptr<backend::Backend> device_backend_;    // null: none
+    std::unique_ptr<DeviceSide> device_;                  // null: none
     std::unique_ptr<cache::KvCache> cache_;
     std::unique_ptr<cache::BlockPool> blocks_;
     std::unique_ptr<Executor> executor_;
