@@ -39,9 +39,7 @@ struct Dispatch {
     int operator()(const cli::EvalArgs& args) const { return cli::eval(args, environment); }
     int operator()(const cli::BenchArgs& args) const { return cli::bench(args, environment); }
     int operator()(const cli::PlanArgs& args) const { return cli::plan(args, environment); }
-    int operator()(const cli::SimulateArgs& args) const {
-        return cli::simulate(args, environment);
-    }
+    int operator()(const cli::SimulateArgs& args) const { return cli::simulate(args, environment); }
     int operator()(const cli::ProfileArgs& args) const { return cli::profile(args, environment); }
     int operator()(const cli::ConfigShowArgs& args) const {
         return cli::config_show(args, environment);
