@@ -28,6 +28,10 @@ std::optional<Nanoseconds> CopyProgress::end(double gbps) const {
 void PacedMemory::set_cpu_reads(double gbps) {
     {
         const std::lock_guard lock(mutex_);
+        if (crossing_) {
+            // Here and not by the copying thread, which is woken late.
+            crossing_->progress.settle(clock_.now(), rate(crossing_->link_gbps));
+        }
         cpu_gbps_ = gbps;
         ++n_changes_;
     }
@@ -45,25 +49,29 @@ void PacedMemory::cross(std::uint64_t bytes, double link_gbps, Nanoseconds begin
     if (link_gbps <= 0.0) {
         return;
     }
-    CopyProgress progress(bytes, begin);
     std::unique_lock lock(mutex_);
+    crossing_ = {.progress = CopyProgress(bytes, begin), .link_gbps = link_gbps};
     while (!interrupted_) {
-        const double now_gbps = rate(link_gbps);
+        const auto end = crossing_->progress.end(rate(link_gbps));
         const std::uint64_t change = n_changes_;
         const auto changed = [&] { return interrupted_ || n_changes_ != change; };
-        const auto end = progress.end(now_gbps);
         if (!end) {
             changed_.wait(lock, changed);
-        } else if (*end - clock_.now() > kWatchedWait) {
-            changed_.wait_for(lock, *end - clock_.now() - kWatchedWait, changed);
+            continue;
         }
-        if (end && n_changes_ == change) {
-            lock.unlock();
-            watch_until(clock_, *end);
-            return;
+        const Nanoseconds left = *end - clock_.now();
+        if (left <= Nanoseconds(0)) {
+            break;
         }
-        progress.settle(clock_.now(), now_gbps);
+        if (left > kWatchedWait) {
+            changed_.wait_for(lock, left - kWatchedWait, changed);
+            continue;
+        }
+        lock.unlock();
+        watch_until(clock_, *end);
+        lock.lock();
     }
+    crossing_.reset();
 }
 
 void PacedMemory::interrupt() {

@@ -44,12 +44,18 @@ class PacedMemory {
     void interrupt();
 
   private:
+    /// The copy that crosses now.
+    struct Crossing {
+        CopyProgress progress;
+        double link_gbps = 0.0;
+    };
     double rate(double link_gbps) const;  // with the lock held
 
     const Clock& clock_;
     const double dram_gbps_;
     std::mutex mutex_;
     std::condition_variable changed_;
+    std::optional<Crossing> crossing_;
     double cpu_gbps_ = 0.0;
     std::uint64_t n_changes_ = 0;
     bool interrupted_ = false;

@@ -15,6 +15,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// Stands where the test puts it.
+class PlayedClock final : public Clock {
+  public:
+    Nanoseconds now() const override {
+        ++n_asked;
+        return time;
+    }
+    std::int64_t unix_seconds() const override { return 0; }
+
+    mutable std::atomic<int> n_asked{0};
+    std::atomic<Nanoseconds> time{Nanoseconds(0)};
+};
+
 TEST(CopyProgress, EndsWhenItsBytesHaveCrossedAtEachRateInTurn) {
     CopyProgress copy(1000, Nanoseconds(50));
     EXPECT_EQ(copy.end(2.0), Nanoseconds(550));
@@ -72,6 +85,46 @@ TEST(PacedMemory, LetsGoWhatIsInterruptedAndWhatHasNoLink) {
     memory.interrupt();
     copy.join();
     memory.cross(~0ULL, 1e-9, clock.now());
+}
+
+TEST(PacedMemory, LetsGoOfACopyThatHasLongToGo) {
+    const SystemClock clock;
+    PacedMemory memory(clock, 0.0);
+    std::atomic<bool> crossed = false;
+    std::thread copy([&] {
+        memory.cross(60'000'000'000ULL, 1.0, clock.now());  // a minute
+        crossed = true;
+    });
+    const Nanoseconds begin = clock.now();
+    watch_until(clock, begin + milliseconds(20));
+    EXPECT_FALSE(crossed);
+    memory.interrupt();
+    copy.join();
+    EXPECT_LT(clock.now() - begin, std::chrono::seconds(30));
+}
+
+TEST(PacedMemory, CountsATimeOfTheCpuThatIsOverBeforeTheCopyingThreadIsAwake) {
+    const SystemClock real;
+    PlayedClock clock;
+    PacedMemory memory(clock, 1.0);
+    std::atomic<bool> crossed = false;
+    std::thread copy([&] {
+        memory.cross(30'000'000, 1.0, Nanoseconds(0));  // 30 ms alone
+        crossed = true;
+    });
+    while (clock.n_asked == 0) {
+        std::this_thread::yield();
+    }
+    // It has asked with the memory locked, so that what follows finds the copy on its way.
+    clock.time = milliseconds(5);
+    memory.set_cpu_reads(1.0);
+    clock.time = milliseconds(15);
+    memory.set_cpu_reads(0.0);
+    clock.time = milliseconds(40) - Nanoseconds(1);
+    watch_until(real, real.now() + milliseconds(60));
+    EXPECT_FALSE(crossed);
+    clock.time = milliseconds(40);
+    copy.join();
 }
 
 TEST(PacedCpu, TakesNoLessThanTheModelledTimeAndComputesTheSame) {
