@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/backend/paced_cpu.h"
+#include "engine/backend/op_work.h"
 #include "engine/base/byte_size.h"
 #include "engine/base/check.h"
 
@@ -232,25 +232,14 @@ void HostBackend::carry_out(const Work& work, Lane& lane) {
     // The CPU's submit() only fails for lack of what reserve() took.
     BALLAST_CHECK(cpu_.submit(work.ops, work.context).has_value());
     wait_until(begin + pace.latency +
-               modelled_time(work.ops, work.context, pace.read_gbps, pace.gflops));
+               modelled_work(work.ops, work.context, pace.read_gbps, pace.gflops).time);
 }
 
 void HostBackend::wait_until(Nanoseconds time) {
-    Nanoseconds now = clock_.now();
-    if (now >= time) {
-        return;
-    }
-    {
+    if (clock_.now() < time) {
         std::unique_lock lock(mutex_);
-        while (!stopping_ && time - now > kWatchedWait) {
-            ending_.wait_for(lock, time - now - kWatchedWait);
-            now = clock_.now();
-        }
-        if (stopping_) {
-            return;
-        }
+        backend::wait_until(clock_, lock, ending_, time, [&] { return stopping_; });
     }
-    watch_until(clock_, time);
 }
 
 tl::unexpected<Error> HostBackend::lost_error() {

@@ -3,6 +3,7 @@
 #include "engine/backend/op_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 namespace ballast::backend {
@@ -83,6 +84,16 @@ OpWork work_of(const Other& /*op*/, std::uint64_t /*rows*/, const StepContext& /
     return {};
 }
 
+/// What `amount` takes at `rate_giga` · 1e9 a second, rounded up; rates of 0 take no time.
+Nanoseconds time_at(std::uint64_t amount, double rate_giga) {
+    if (rate_giga <= 0.0) {
+        return Nanoseconds(0);
+    }
+    // 1e9 a second is one a nanosecond.
+    return Nanoseconds(
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(amount) / rate_giga)));
+}
+
 }  // namespace
 
 OpWork op_work(const OpRecord& record, const StepContext& context) {
@@ -92,6 +103,19 @@ OpWork op_work(const OpRecord& record, const StepContext& context) {
         return {};
     }
     return std::visit([&](const auto& op) { return work_of(op, rows, context); }, record.op);
+}
+
+ModelledWork modelled_work(std::span<const OpRecord> ops,
+                           const StepContext& context,
+                           double read_gbps,
+                           double gflops) {
+    ModelledWork sum;
+    for (const OpRecord& record : ops) {
+        const OpWork work = op_work(record, context);
+        sum.time += std::max(time_at(work.bytes, read_gbps), time_at(work.flops, gflops));
+        sum.bytes += work.bytes;
+    }
+    return sum;
 }
 
 }  // namespace ballast::backend

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "engine/backend/op.h"
 #include "engine/backend/step_context.h"
+#include "engine/base/clock.h"
 
 namespace ballast::backend {
 
@@ -19,5 +21,17 @@ struct OpWork {
 /// The work of an op in this step. Routed experts count as if the rows chose different ones, as far
 /// as there are so many.
 OpWork op_work(const OpRecord& record, const StepContext& context);
+
+/// What ops take that read and compute at such rates.
+struct ModelledWork {
+    Nanoseconds time{0};  // the sum over the ops of whichever takes longer
+    std::uint64_t bytes = 0;
+};
+
+/// Rates are 1e9 bytes and 1e9 operations a second; what has a rate of 0 takes no time.
+ModelledWork modelled_work(std::span<const OpRecord> ops,
+                           const StepContext& context,
+                           double read_gbps,
+                           double gflops);
 
 }  // namespace ballast::backend

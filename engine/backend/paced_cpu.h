@@ -19,13 +19,6 @@ struct CpuPace {
     bool is_set() const { return read_gbps > 0.0 || gflops > 0.0 || dram_gbps > 0.0; }
 };
 
-/// The modelled time of ops that read and compute at these rates (0: takes no time): the sum over
-/// the ops of whichever takes longer.
-Nanoseconds modelled_time(std::span<const OpRecord> ops,
-                          const StepContext& context,
-                          double read_gbps,
-                          double gflops);
-
 /// Hands everything on to another backend, and returns from submit() when the time is over. Tells
 /// the memory what it reads meanwhile. The backend and the clock outlive it.
 class PacedCpu final : public Backend {

@@ -57,19 +57,11 @@ void PacedMemory::cross(std::uint64_t bytes, double link_gbps, Nanoseconds begin
         const auto changed = [&] { return interrupted_ || n_changes_ != change; };
         if (!end) {
             changed_.wait(lock, changed);
-            continue;
-        }
-        const Nanoseconds left = *end - clock_.now();
-        if (left <= Nanoseconds(0)) {
+        } else if (*end <= clock_.now()) {
             break;
+        } else {
+            wait_until(clock_, lock, changed_, *end, changed);
         }
-        if (left > kWatchedWait) {
-            changed_.wait_for(lock, left - kWatchedWait, changed);
-            continue;
-        }
-        lock.unlock();
-        watch_until(clock_, *end);
-        lock.lock();
     }
     crossing_.reset();
 }

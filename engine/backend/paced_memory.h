@@ -67,4 +67,23 @@ constexpr Nanoseconds kWatchedWait = std::chrono::microseconds(100);
 /// Looks at the clock, and lets others run, until it is that time.
 void watch_until(const Clock& clock, Nanoseconds time);
 
+/// Returns at that time, or soon after `stop()` is true and the condition was notified. The lock,
+/// under which stop() is asked, is not held while the clock is watched.
+template <class Stop>
+void wait_until(const Clock& clock,
+                std::unique_lock<std::mutex>& lock,
+                std::condition_variable& condition,
+                Nanoseconds time,
+                const Stop& stop) {
+    for (Nanoseconds left = time - clock.now(); left > kWatchedWait && !stop();
+         left = time - clock.now()) {
+        condition.wait_for(lock, left - kWatchedWait);
+    }
+    if (!stop()) {
+        lock.unlock();
+        watch_until(clock, time);
+        lock.lock();
+    }
+}
+
 }  // namespace ballast::backend

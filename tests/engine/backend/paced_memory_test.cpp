@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/backend/cpu_backend.h"
+#include "engine/backend/op_work.h"
 #include "engine/backend/paced_cpu.h"
 
 namespace ballast::backend {
@@ -152,10 +153,10 @@ TEST(PacedCpu, TakesNoLessThanTheModelledTimeAndComputesTheSame) {
     const std::vector<OpRecord> ops = {{.op = Linear{.in = 0, .weights = {0}, .outs = {1}}},
                                        {.op = Linear{.in = 0, .weights = {0}, .outs = {1}}}};
     // Twice 16384 bytes at 0.01 bytes a nanosecond; twice 8192 operations at 0.005.
-    const Nanoseconds reading = modelled_time(ops, context, 0.01, 0.0);
+    const Nanoseconds reading = modelled_work(ops, context, 0.01, 0.0).time;
     EXPECT_EQ(reading, Nanoseconds(3'276'800));
-    EXPECT_EQ(modelled_time(ops, context, 0.01, 0.004), Nanoseconds(4'096'000));
-    EXPECT_EQ(modelled_time(ops, context, 0.0, 0.0), Nanoseconds(0));
+    EXPECT_EQ(modelled_work(ops, context, 0.01, 0.004).time, Nanoseconds(4'096'000));
+    EXPECT_EQ(modelled_work(ops, context, 0.0, 0.0).time, Nanoseconds(0));
     const Nanoseconds begin = clock.now();
     const auto event = paced.submit(ops, context);
     ASSERT_TRUE(event.has_value());
