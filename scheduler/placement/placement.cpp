@@ -31,6 +31,10 @@ std::uint64_t streamed_bytes(const TensorGroup& group, const GroupPlacement& pla
 
 }  // namespace
 
+GroupPlacement all_resident(const TensorGroup& group) {
+    return {.resident = group.parts, .shared_on_device = group.kind == GroupKind::kExperts};
+}
+
 Placement cpu_only(const TensorCatalog& catalog) {
     return {.groups = std::vector<GroupPlacement>(catalog.groups.size())};
 }

@@ -27,6 +27,9 @@ struct GroupPlacement {
     friend bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
 };
 
+/// All of the group resident, with what its experts always use.
+GroupPlacement all_resident(const TensorGroup& group);
+
 /// One entry a group of the catalog, in its order. Plain data; a pure function's result.
 struct Placement {
     std::vector<GroupPlacement> groups = {};

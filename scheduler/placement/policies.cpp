@@ -8,11 +8,6 @@ namespace ballast::scheduler {
 
 namespace {
 
-void put_on_device(const TensorGroup& group, GroupPlacement& placed) {
-    placed.resident = group.parts;
-    placed.shared_on_device = group.kind == GroupKind::kExperts;
-}
-
 /// Fills the device with whole groups in one order and knows every prefix's size.
 class Filler {
   public:
@@ -24,8 +19,7 @@ class Filler {
         Placement placement = cpu_only(catalog_);
         double used = 0.0;
         for (const std::size_t index : order) {
-            GroupPlacement placed;
-            put_on_device(catalog_.groups[index], placed);
+            const GroupPlacement placed = all_resident(catalog_.groups[index]);
             const GroupBytes bytes = group_bytes(catalog_.groups[index], placed, reserve_);
             used += static_cast<double>(bytes.weights + bytes.kv);
             if (used > memory_limit) {
@@ -102,7 +96,7 @@ std::vector<Placement> experts_last(const TensorCatalog& catalog,
         if (group.kind == GroupKind::kExperts) {
             placed.shared_on_device = true;
         } else {
-            put_on_device(group, placed);
+            placed = all_resident(group);
         }
         const GroupBytes bytes = group_bytes(group, placed, reserve);
         used += static_cast<double>(bytes.weights + bytes.kv);
@@ -116,7 +110,7 @@ std::vector<Placement> experts_last(const TensorCatalog& catalog,
         if (used > memory_limit) {
             break;
         }
-        put_on_device(group, placement.groups[i]);
+        placement.groups[i] = all_resident(group);
     }
     return {placement};
 }

@@ -37,8 +37,7 @@ scheduler::Placement place_whole_groups(const scheduler::TensorCatalog& catalog,
             return false;
         }
         left -= bytes;
-        placement.groups[index].resident = group.parts;
-        placement.groups[index].shared_on_device = group.kind == GroupKind::kExperts;
+        placement.groups[index] = scheduler::all_resident(group);
         return true;
     };
     bool fits = true;

@@ -26,10 +26,6 @@ StepModel model_of(const test::Instance& instance, bool prefill = false) {
                       .locality = static_cast<Locality>(instance.locality)});
 }
 
-GroupPlacement whole(const TensorGroup& group) {
-    return {.resident = group.parts, .shared_on_device = group.kind == GroupKind::kExperts};
-}
-
 test::Instance draw(std::uint64_t seed) {
     test::Instance instance = test::draw_small_instance(seed, {.groups_min = 1});
     if (seed % 5 == 0) {
@@ -49,7 +45,8 @@ TEST(OptionTable, HasBothSidesWholeForEveryType) {
                 for (std::size_t i = 0; i < table.n_groups(); ++i) {
                     const TensorGroup& group = instance.catalog.groups[i];
                     EXPECT_GE(table.find(table.type_of(i), {}), 0) << instance.name;
-                    EXPECT_GE(table.find(table.type_of(i), whole(group)), 0) << instance.name;
+                    EXPECT_GE(table.find(table.type_of(i), all_resident(group)), 0)
+                        << instance.name;
                 }
             }
         }
@@ -211,7 +208,7 @@ TEST(PriceDual, IsBelowTheOptimumOfShortChains) {
                                       .step = instance.decode()};
         for (std::size_t group = 0; group < table.n_groups(); ++group) {
             const auto options = table.options(table.type_of(group));
-            std::vector<GroupPlacement> some = {{}, whole(instance.catalog.groups[group])};
+            std::vector<GroupPlacement> some = {{}, all_resident(instance.catalog.groups[group])};
             for (int i = 0; i < 4; ++i) {
                 some.push_back(options[rng.below(options.size())].placed);
             }
@@ -233,7 +230,7 @@ TEST(PriceDual, IsExactWhereEverythingFits) {
     const OptionTable table(model, instance.reserve(), {});
     Placement all;
     for (const TensorGroup& group : instance.catalog.groups) {
-        all.groups.push_back(whole(group));
+        all.groups.push_back(all_resident(group));
     }
     EXPECT_NEAR(bound_of(table, 1e15) / model.seconds(all), 1.0, 1e-6);
 }

@@ -62,8 +62,7 @@ Placement whole_groups(const TensorCatalog& catalog, const OnDevice& on_device) 
     Placement placement = cpu_only(catalog);
     for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
         if (on_device(catalog.groups[i])) {
-            placement.groups[i].resident = catalog.groups[i].parts;
-            placement.groups[i].shared_on_device = catalog.groups[i].kind == GroupKind::kExperts;
+            placement.groups[i] = all_resident(catalog.groups[i]);
         }
     }
     return placement;
