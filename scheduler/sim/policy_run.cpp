@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/base/check.h"
+
 namespace ballast::scheduler {
 
 namespace {
@@ -15,21 +17,27 @@ constexpr int kOthersStepTokens = 512;
 constexpr int kDecodeSteps = 9;
 constexpr int kDecodeStepsDrawn = 65;
 
-std::optional<Policy> policy_of(SimPolicy policy) {
-    switch (policy) {
-        case SimPolicy::kCpuOnly:
-            return Policy::kCpuOnly;
-        case SimPolicy::kWholeLayers:
-            return Policy::kWholeLayers;
-        case SimPolicy::kExpertsLast:
-            return Policy::kExpertsLast;
-        case SimPolicy::kPaper:
-            return Policy::kStaticStreaming;
-        case SimPolicy::kUnsplit:
-        case SimPolicy::kOurs:
-            return std::nullopt;
-    }
-    return std::nullopt;
+struct PolicyFacts {
+    SimPolicy policy;
+    const char* key;
+    const char* name;
+    std::optional<Policy> placed_by = {};  // whose placements it takes; ours otherwise
+};
+constexpr std::array<PolicyFacts, kSimPolicies.size()> kFacts = {{
+    {SimPolicy::kCpuOnly, "cpu_only", "CPU only", Policy::kCpuOnly},
+    {SimPolicy::kWholeLayers, "whole_layers", "whole layers (-ngl)", Policy::kWholeLayers},
+    {SimPolicy::kExpertsLast, "experts_last", "experts last (--n-cpu-moe)", Policy::kExpertsLast},
+    {SimPolicy::kPaper, "paper", "static + streaming (paper)", Policy::kStaticStreaming},
+    {SimPolicy::kUnsplit, "unsplit", "Ballast without splits"},
+    {SimPolicy::kOurs, "ours", "Ballast"},
+}};
+
+const PolicyFacts& facts_of(SimPolicy policy) {
+    const auto* found = std::find_if(kFacts.begin(), kFacts.end(), [&](const PolicyFacts& facts) {
+        return facts.policy == policy;
+    });
+    BALLAST_CHECK(found != kFacts.end());
+    return *found;
 }
 
 class PolicyRunner {
@@ -109,7 +117,7 @@ class PolicyRunner {
             return make_plan(request).plan.placement;
         }
         for (const PolicyForecast& forecast : answer_.result.policies) {
-            if (forecast.policy == policy_of(policy) && forecast.best) {
+            if (forecast.policy == facts_of(policy).placed_by && forecast.best) {
                 return forecast.best->placement;
             }
         }
@@ -124,39 +132,11 @@ class PolicyRunner {
 }  // namespace
 
 const char* sim_policy_key(SimPolicy policy) {
-    switch (policy) {
-        case SimPolicy::kCpuOnly:
-            return "cpu_only";
-        case SimPolicy::kWholeLayers:
-            return "whole_layers";
-        case SimPolicy::kExpertsLast:
-            return "experts_last";
-        case SimPolicy::kPaper:
-            return "paper";
-        case SimPolicy::kUnsplit:
-            return "unsplit";
-        case SimPolicy::kOurs:
-            return "ours";
-    }
-    return "";
+    return facts_of(policy).key;
 }
 
 const char* sim_policy_name(SimPolicy policy) {
-    switch (policy) {
-        case SimPolicy::kCpuOnly:
-            return "CPU only";
-        case SimPolicy::kWholeLayers:
-            return "whole layers (-ngl)";
-        case SimPolicy::kExpertsLast:
-            return "experts last (--n-cpu-moe)";
-        case SimPolicy::kPaper:
-            return "static + streaming (paper)";
-        case SimPolicy::kUnsplit:
-            return "Ballast without splits";
-        case SimPolicy::kOurs:
-            return "Ballast";
-    }
-    return "";
+    return facts_of(policy).name;
 }
 
 std::vector<PolicyRun> run_policies(const PlanQuestion& question,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ballast::scheduler {
 
@@ -158,11 +159,20 @@ ShareWork share_work(const HardwareProfile& hardware,
                      const StepShape& step,
                      Locality locality,
                      Rng& routing) {
+    ShareWork work;
     if (group.kind != GroupKind::kExperts) {
-        return dense(hardware, group, placed, step);
+        work = dense(hardware, group, placed, step);
+    } else if (step.is_prefill()) {
+        work = experts_prefill(hardware, group, placed, step);
+    } else {
+        work = experts_decode(hardware, group, placed, step, locality, routing);
     }
-    return step.is_prefill() ? experts_prefill(hardware, group, placed, step)
-                             : experts_decode(hardware, group, placed, step, locality, routing);
+    if (hardware.unified_memory) {
+        // It is read where it is.
+        work.device_seconds += std::exchange(work.streamed_seconds, 0.0);
+        work.streamed_bytes = 0.0;
+    }
+    return work;
 }
 
 }  // namespace ballast::scheduler

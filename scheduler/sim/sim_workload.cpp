@@ -53,18 +53,17 @@ void SimWorkload::list_tiles() {
                                           options_.shape,
                                           options_.locality,
                                           unused);
-        const double bytes = hardware.unified_memory ? 0.0 : work.streamed_bytes;
-        const double n = std::ceil(bytes / kTileBytes);
+        const double n = std::ceil(work.streamed_bytes / kTileBytes);
         tiles_of_group_.push_back(static_cast<std::size_t>(n));
-        tiles_.insert(tiles_.end(), static_cast<std::size_t>(n), bytes / std::max(n, 1.0));
+        tiles_.insert(
+            tiles_.end(), static_cast<std::size_t>(n), work.streamed_bytes / std::max(n, 1.0));
     }
-    n_tiles_ = tiles_.size() * static_cast<std::size_t>(options_.n_steps);
-    n_allowed_ = options_.serial_copies ? 0 : n_tiles_;
+    const std::size_t n_all = tiles_.size() * static_cast<std::size_t>(options_.n_steps);
+    n_allowed_ = options_.serial_copies ? 0 : n_all;
 }
 
 void SimWorkload::start(EventQueue::Action done) {
     done_ = std::move(done);
-    begun_ = machine_.events().now();
     send_tiles();
     begin_step();
 }
@@ -109,7 +108,7 @@ void SimWorkload::usable(std::size_t version, Side side) {
     }
     const bool of_current = version + 1 == n_entered_;
     const bool waits = both() && options_.hops == HopModel::kBlocking;
-    if (of_current && takes_part(side) && !current_.begun[index(side)] && !waits) {
+    if (of_current && takes_part(side) && !waits) {
         begin_share(side);
     }
 }
@@ -134,7 +133,6 @@ void SimWorkload::enter_group(std::size_t version, Side side) {
 }
 
 void SimWorkload::begin_share(Side side) {
-    current_.begun[index(side)] = true;
     const ShareWork& work = current_.work;
     if (side == Side::kCpu) {
         const double intensity = work.cpu_seconds > 0.0 ? work.cpu_bytes / work.cpu_seconds : 0.0;
@@ -147,9 +145,7 @@ void SimWorkload::begin_share(Side side) {
         n_allowed_ = n_sent_ + current_.n_tiles_left;
         send_tiles();
     }
-    const bool unified = machine_.hardware().unified_memory;
-    machine_.device().run({.amount = work.device_seconds + (unified ? work.streamed_seconds : 0.0),
-                           .done = [this] { compute_tiles(); }});
+    machine_.device().run({.amount = work.device_seconds, .done = [this] { compute_tiles(); }});
 }
 
 void SimWorkload::compute_tiles() {
@@ -186,7 +182,6 @@ void SimWorkload::send_tiles() {
 
 void SimWorkload::finish_share(Side side) {
     const Nanoseconds now = machine_.events().now();
-    current_.finished[index(side)] = true;
     current_.ended[index(side)] = now;
     const std::size_t next = n_entered_;
     if (!both()) {
@@ -194,7 +189,7 @@ void SimWorkload::finish_share(Side side) {
         will_be_usable(next, other(side), now + hop_);
         return;
     }
-    if (!current_.finished[index(other(side))]) {
+    if (!current_.ended[index(other(side))]) {
         return;
     }
     if (options_.hops == HopModel::kBlocking) {
@@ -203,8 +198,8 @@ void SimWorkload::finish_share(Side side) {
         return;
     }
     // Each side needs its own part and, a hop later, the other's.
-    const Nanoseconds device = current_.ended[index(Side::kDevice)];
-    const Nanoseconds cpu = current_.ended[index(Side::kCpu)];
+    const Nanoseconds device = *current_.ended[index(Side::kDevice)];
+    const Nanoseconds cpu = *current_.ended[index(Side::kCpu)];
     will_be_usable(next, Side::kDevice, std::max(device, cpu + hop_));
     will_be_usable(next, Side::kCpu, std::max(cpu, device + hop_));
 }

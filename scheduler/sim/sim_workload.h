@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "scheduler/placement/placement.h"
@@ -39,16 +40,13 @@ class SimWorkload {
     void start(EventQueue::Action done);
     /// When each step ended, as many as have.
     const std::vector<Nanoseconds>& ends() const { return ends_; }
-    Nanoseconds begun() const { return begun_; }
 
   private:
     /// The group that is being computed.
     struct Current {
         ShareWork work = {};
-        Side owner = Side::kDevice;         // where the residual was usable first
-        std::array<bool, 2> begun = {};     // a side's share
-        std::array<bool, 2> finished = {};  // and when it ended
-        std::array<Nanoseconds, 2> ended = {};
+        Side owner = Side::kDevice;  // where the residual was usable first
+        std::array<std::optional<Nanoseconds>, 2> ended = {};  // each side's share
         std::size_t n_tiles_left = 0;
     };
     static std::size_t index(Side side) { return static_cast<std::size_t>(side); }
@@ -82,13 +80,11 @@ class SimWorkload {
     std::size_t n_entered_ = 0;  // groups of this step; the last of them is the current one
     Current current_;
     std::vector<Nanoseconds> ends_;
-    Nanoseconds begun_{0};
 
     /// Of one step: the sizes of its tiles in order, and how many each group has.
     std::vector<double> tiles_;
     std::vector<std::size_t> tiles_of_group_;
     // Counted over all steps.
-    std::size_t n_tiles_ = 0;
     std::size_t n_allowed_ = 0;
     std::size_t n_sent_ = 0;
     std::size_t n_arrived_ = 0;
