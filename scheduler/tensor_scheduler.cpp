@@ -23,10 +23,6 @@ constexpr int kStepsToRefresh = 64;
 constexpr double kSmoothing = 1.0 / 8.0;
 constexpr int kPrefillTokens = 512;
 
-double seconds_of(Nanoseconds time) {
-    return std::chrono::duration<double>(time).count();
-}
-
 /// What a step or a run can have taken; a clock that went wrong says something else.
 bool is_duration(double seconds) {
     return std::isfinite(seconds) && seconds > 0.0;
@@ -39,7 +35,7 @@ class Stopwatch {
         : clock_(clock), mutex_(mutex), total_(total), begin_(clock.now()) {}
     ~Stopwatch() {
         const std::lock_guard lock(mutex_);
-        total_ += seconds_of(clock_.now() - begin_);
+        total_ += to_seconds(clock_.now() - begin_);
     }
     Stopwatch(const Stopwatch&) = delete;
     Stopwatch& operator=(const Stopwatch&) = delete;

@@ -9,6 +9,10 @@ namespace ballast {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+constexpr double to_seconds(Nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
 /// A source of time. Implementations are safe to call from any thread.
 class Clock {
   public:

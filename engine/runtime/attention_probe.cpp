@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::size_t kElementBytes = 2;  // float16
 
-double seconds(Nanoseconds duration) {
-    return std::chrono::duration<double>(duration).count();
-}
-
 /// Keys, or values, of one layer.
 std::size_t half_bytes(const AttentionShape& shape) {
     return kElementBytes * static_cast<std::size_t>(AttentionProbe::kPositions) *
@@ -65,13 +61,13 @@ Result<Sample> AttentionProbe::sample() {
     const double pairs = static_cast<double>(tokens_) * (kPositions - 0.5 * (tokens_ - 1));
     Sample sample;
     const Nanoseconds begin = clock_.now();
-    while (sample.seconds < seconds(kSampleTarget)) {
+    while (sample.seconds < to_seconds(kSampleTarget)) {
         const backend::KvLayerView layer{.type = kernels::KvType::kF16,
                                          .ranges = {&layers_[layer_], 1}};
         BALLAST_TRY_STATUS(step_.attend(op, layer, blocks_, kPositions - tokens_, tokens_));
         sample.bytes += 2.0 * static_cast<double>(half_bytes(shape_));
         sample.flops += 4.0 * pairs * shape_.n_heads * shape_.head_dim;
-        sample.seconds = seconds(clock_.now() - begin);
+        sample.seconds = to_seconds(clock_.now() - begin);
         layer_ = (layer_ + 1) % layers_.size();
     }
     return sample;

@@ -226,9 +226,6 @@ Status Compute::add_device(const model::Model& model,
 }
 
 void Compute::note_decode(int depth, Nanoseconds duration) {
-    const auto seconds = [](Nanoseconds time) {
-        return std::chrono::duration<double>(time).count();
-    };
     group_times_.clear();
     for (const OpTime& time : executor_->op_times()) {
         if (time.first_group >= 0) {
@@ -237,10 +234,10 @@ void Compute::note_decode(int depth, Nanoseconds duration) {
                                     .side = time.device == DeviceId::kCpu
                                                 ? scheduler::Side::kCpu
                                                 : scheduler::Side::kDevice,
-                                    .seconds = seconds(time.busy)});
+                                    .seconds = to_seconds(time.busy)});
         }
     }
-    scheduler_->observe_decode(depth, seconds(duration), group_times_);
+    scheduler_->observe_decode(depth, to_seconds(duration), group_times_);
 }
 
 Status Compute::take_kv(const KvSizes& sizes) {

@@ -28,10 +28,6 @@ constexpr Nanoseconds kIdleWait = std::chrono::milliseconds(500);
 // not to meet a slice of the idle task.
 constexpr Nanoseconds kQuietBeforeIdleTask = std::chrono::seconds(1);
 
-double seconds(Nanoseconds duration) {
-    return std::chrono::duration<double>(duration).count();
-}
-
 Status check_options(const EngineOptions& options) {
     if (options.parallel < 1 || options.parallel > kParallelMax) {
         return fail(
@@ -370,7 +366,7 @@ int Engine::State::prefill_budget() const {
 void Engine::State::note_prefill_pace(int n_tokens, Nanoseconds duration) {
     // Only steps that are mostly prefill say something about its pace.
     if (n_tokens >= kPrefillGrain && duration.count() > 0) {
-        prefill_pace = n_tokens / seconds(duration);
+        prefill_pace = n_tokens / to_seconds(duration);
     }
 }
 

@@ -36,8 +36,4 @@ Nanoseconds to_nanoseconds(double seconds) {
     return Nanoseconds(static_cast<std::int64_t>(std::min(std::ceil(seconds * 1e9), kMost)));
 }
 
-double to_seconds(Nanoseconds time) {
-    return static_cast<double>(time.count()) * 1e-9;
-}
-
 }  // namespace ballast::scheduler

@@ -42,6 +42,5 @@ class EventQueue {
 
 /// The next whole nanosecond; a time that never comes is some centuries away.
 Nanoseconds to_nanoseconds(double seconds);
-double to_seconds(Nanoseconds time);
 
 }  // namespace ballast::scheduler

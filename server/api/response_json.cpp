@@ -53,8 +53,7 @@ double milliseconds(Nanoseconds time) {
 }
 
 double per_second(int count, Nanoseconds time) {
-    return count > 0 && time.count() > 0 ? count / std::chrono::duration<double>(time).count()
-                                         : 0.0;
+    return count > 0 && time.count() > 0 ? count / to_seconds(time) : 0.0;
 }
 
 }  // namespace

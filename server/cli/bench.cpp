@@ -40,7 +40,7 @@ double median(std::vector<double> values) {
 }
 
 double rate(int n_tokens, Nanoseconds duration) {
-    return n_tokens / std::chrono::duration<double>(duration).count();
+    return n_tokens / to_seconds(duration);
 }
 
 /// The largest resident set of the process so far, in bytes.

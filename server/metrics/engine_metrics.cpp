@@ -72,22 +72,22 @@ EngineMetrics::EngineMetrics(Registry& registry)
 EngineMetrics::~EngineMetrics() = default;
 
 void EngineMetrics::on_step(int n_prefill_tokens, int n_decode_tokens, Nanoseconds duration) {
-    families_->step.Observe(seconds(duration));
+    families_->step.Observe(to_seconds(duration));
     families_->prompt_tokens.Increment(n_prefill_tokens);
     static_cast<void>(n_decode_tokens);  // counted when a token has been chosen
 }
 
 void EngineMetrics::on_job_started(Nanoseconds queued) {
-    families_->queued.Observe(seconds(queued));
+    families_->queued.Observe(to_seconds(queued));
 }
 
 void EngineMetrics::on_first_token(Nanoseconds since_created) {
-    families_->first_token.Observe(seconds(since_created));
+    families_->first_token.Observe(to_seconds(since_created));
     families_->generated_tokens.Increment();
 }
 
 void EngineMetrics::on_inter_token(Nanoseconds since_last) {
-    families_->inter_token.Observe(seconds(since_last));
+    families_->inter_token.Observe(to_seconds(since_last));
     families_->generated_tokens.Increment();
 }
 

@@ -38,7 +38,7 @@ HttpMetrics::~HttpMetrics() = default;
 void HttpMetrics::on_reply(std::string_view endpoint, int status, Nanoseconds duration) {
     const std::string name(endpoint);
     families_->replies->Add({{"endpoint", name}, {"code", std::to_string(status)}}).Increment();
-    families_->durations->Add({{"endpoint", name}}, request_edges()).Observe(seconds(duration));
+    families_->durations->Add({{"endpoint", name}}, request_edges()).Observe(to_seconds(duration));
 }
 
 void HttpMetrics::on_connections(int n_open) {
