@@ -39,10 +39,6 @@ struct Named {
     Placement placement;
 };
 
-double seconds_of(Nanoseconds time) {
-    return std::chrono::duration<double>(time).count();
-}
-
 double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
@@ -153,14 +149,15 @@ class Report {
                                                         .n_decode_rows = prompt ? 0 : 1,
                                                         .output_rows = {&last, 1}}));
             if (!prompt) {
-                times.push_back(seconds_of(clock.now() - begin));
+                times.push_back(to_seconds(clock.now() - begin));
                 note(kPrompt + step - 1, compute->executor().op_times());
             }
         }
         return median(times);
     }
 
-    /// Attention on one side and the rest on the other, and the reverse: each kind on each side.
+    /// Attention on one side and the rest on the other, and the reverse: each kind on each side,
+    /// but for the head on the device, which is not timed apart from what comes before it.
     Status fit() {
         for (const bool attention : {true, false}) {
             Placement placement = scheduler::cpu_only(catalog_);
@@ -187,13 +184,11 @@ class Report {
         const Side side = time.device == DeviceId::kCpu ? Side::kCpu : Side::kDevice;
         const double predicted = costs_.seconds(
             side, group.kind, scheduler::group_work(group, {.tokens = 1, .depth = depth}));
-        costs_.observe(side, group.kind, predicted, seconds_of(time.busy));
+        costs_.observe(side, group.kind, predicted, to_seconds(time.busy));
     }
 
     void put_on_device(Placement& placement, std::size_t group) const {
-        placement.groups[group].resident = catalog_.groups[group].parts;
-        placement.groups[group].shared_on_device =
-            catalog_.groups[group].kind == GroupKind::kExperts;
+        placement.groups[group] = scheduler::all_resident(catalog_.groups[group]);
     }
 
     /// Twenty that were not used for fitting.
