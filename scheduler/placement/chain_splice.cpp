@@ -29,6 +29,40 @@ Choice spliced(const OptionTable& table, const Choice& a, const Choice& b, Order
     return choice;
 }
 
+/// What a chain takes, by layer, so that a splice's memory is known before it is made.
+struct LayerUse {
+    double memory = 0.0;
+    double piece = 0.0;
+};
+
+std::vector<LayerUse> use_by_layer(const OptionTable& table, const Choice& choice) {
+    const TensorCatalog& catalog = table.model().catalog();
+    std::vector<LayerUse> layers(static_cast<std::size_t>(catalog.n_layers) + 1);
+    for (std::size_t i = 0; i < choice.size(); ++i) {
+        const Option& option = table.option(i, choice[i]);
+        LayerUse& use =
+            layers[static_cast<std::size_t>(layer_of(catalog.groups[i], catalog.n_layers))];
+        use.memory += option.memory;
+        use.piece = std::max(use.piece, option.piece);
+    }
+    return layers;
+}
+
+/// As memory_of() a splice: bytes are whole numbers, so that their order does not matter.
+double memory_of_splice(const std::vector<LayerUse>& a,
+                        const std::vector<LayerUse>& b,
+                        Order order,
+                        int n) {
+    LayerUse sum;
+    for (std::size_t layer = 0; layer < a.size(); ++layer) {
+        const bool first = is_first(order, static_cast<int>(layer), n, static_cast<int>(a.size()));
+        const LayerUse& use = first ? a[layer] : b[layer];
+        sum.memory += use.memory;
+        sum.piece = std::max(sum.piece, use.piece);
+    }
+    return sum.memory + ring_bytes(sum.piece);
+}
+
 }  // namespace
 
 std::vector<Choice> splice_chains(const OptionTable& table,
@@ -46,15 +80,23 @@ std::vector<Choice> splice_chains(const OptionTable& table,
             }
         }
     }
+    std::vector<std::vector<LayerUse>> uses;
+    uses.reserve(chains.size());
+    for (const Choice& chain : chains) {
+        uses.push_back(use_by_layer(table, chain));
+    }
+    const auto fits = [&](std::size_t chain) {
+        return memory_of(table, chains[chain]) <= memory_limit;
+    };
     const int n_layers = table.model().catalog().n_layers + 1;
     std::vector<Choice> choices;
-    for (const Choice& a : chains) {
-        if (memory_of(table, a) <= memory_limit) {
-            choices.push_back(a);
+    for (std::size_t a = 0; a < chains.size(); ++a) {
+        if (fits(a)) {
+            choices.push_back(chains[a]);
             continue;
         }
-        for (const Choice& b : chains) {
-            if (memory_of(table, b) > memory_limit) {
+        for (std::size_t b = 0; b < chains.size(); ++b) {
+            if (!fits(b)) {
                 continue;
             }
             for (const Order order : {Order::kFirst, Order::kLast, Order::kInTurn}) {
@@ -63,10 +105,12 @@ std::vector<Choice> splice_chains(const OptionTable& table,
                 int high = n_layers;
                 while (high - low > 1) {
                     const int middle = (low + high) / 2;
-                    const Choice tried = spliced(table, a, b, order, middle);
-                    (memory_of(table, tried) <= memory_limit ? low : high) = middle;
+                    const double memory = memory_of_splice(uses[a], uses[b], order, middle);
+                    (memory <= memory_limit ? low : high) = middle;
                 }
-                choices.push_back(spliced(table, a, b, order, low));
+                if (low > 0) {  // else it is the smaller chain, which has its own turn
+                    choices.push_back(spliced(table, chains[a], chains[b], order, low));
+                }
             }
         }
     }

@@ -50,10 +50,12 @@ double CopyLane::cross(double begin, double bytes) {
 double CopyLane::stream(double bytes, double seconds, double ready) {
     const double tile_max = static_cast<double>(kTileBytesMax);
     const int n_tiles = static_cast<int>(std::min(std::ceil(bytes / tile_max), kTilesMax));
+    const double tile_bytes = bytes / n_tiles;
+    const double tile_seconds = seconds / n_tiles;
     double device = ready;
     for (int i = 0; i < n_tiles; ++i) {
-        free_ = cross(std::max(free_, read_[slot_]), bytes / n_tiles);
-        device = std::max(device, free_) + seconds / n_tiles;
+        free_ = cross(std::max(free_, read_[slot_]), tile_bytes);
+        device = std::max(device, free_) + tile_seconds;
         read_[slot_] = device;
         slot_ = (slot_ + 1) % kRingTiles;
     }

@@ -16,6 +16,8 @@ class CopyLane {
   public:
     explicit CopyLane(double link_bps) : link_bps_(link_bps) {}
 
+    /// Makes room for so many stretches of work.
+    void reserve(std::size_t stretches) { busy_.reserve(stretches); }
     /// The CPU works from `begin` to `end`, which leaves this much of the link. In order of time.
     void cpu_works(double begin, double end, double lane_bps);
     /// Nothing is copied before this time.

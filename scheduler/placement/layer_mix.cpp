@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/placement/kind_pairs.h"
+
 namespace ballast::scheduler {
 
 namespace {
@@ -13,29 +15,9 @@ constexpr int kMemoryBuckets = 24;
 constexpr std::size_t kHeadsMax = 6;
 // At the best prices many options cost the same; those that stream less keep out of the ring's way.
 constexpr double kStreamPenalty = 0.02;
+constexpr double kRounding = 1e-12;  // of a sum in another order
 constexpr std::uint8_t kCpuOwns = 0;
 constexpr std::uint8_t kDeviceOwns = kLeads - 1;
-
-/// One option a class, and what all layers of that kind come to.
-struct Kind {
-    std::size_t first = 0;  // of its options, one a class
-    double seconds = 0.0;   // all layers
-    double memory = 0.0;
-    double link_seconds = 0.0;
-    double piece = 0.0;
-    double prefill = 0.0;  // weighted
-    double priced = 0.0;
-    std::uint8_t lead = 0;  // after the last layer
-};
-
-/// n of the layers are of kind a, the others of kind b.
-struct Mix {
-    double estimate = 0.0;
-    int a = 0;
-    int b = 0;
-    int n = 0;
-    int head = 0;
-};
 
 /// The groups by layer, and the head apart.
 class Layout {
@@ -109,8 +91,16 @@ class LayerMixer::Kinds {
         choose_heads();
     }
 
-    std::vector<Choice> plans(double memory_limit, int n_mixes) const {
-        return realise(pair_kinds(memory_limit, std::min(n_mixes, effort_.plans)), memory_limit);
+    std::vector<Choice> plans(double memory_limit, int n_mixes, const Prices& prices) const {
+        const std::vector<HeadOption> of_head = heads();
+        const auto most = static_cast<std::size_t>(std::min(n_mixes, effort_.plans));
+        return realise(pair_kinds({.kinds = kinds_,
+                                   .heads = of_head,
+                                   .n_layers = layout_.n_layers(),
+                                   .prices = prices,
+                                   .memory_limit = memory_limit,
+                                   .most = most}),
+                       memory_limit);
     }
 
   private:
@@ -216,7 +206,10 @@ class LayerMixer::Kinds {
 
     void extend_kind(std::size_t in_class, std::vector<int>& options) {
         if (in_class == table_.n_classes()) {
-            keep(evaluated(options), options);
+            const Kind least = sums(options);
+            if (may_keep(least)) {
+                keep(evaluated(least, options), options);
+            }
             return;
         }
         if (chosen_[in_class].empty()) {
@@ -229,15 +222,26 @@ class LayerMixer::Kinds {
         }
     }
 
-    /// Keeps it if it is among the best of its bucket so far, which are in order.
-    void keep(Kind kind, const std::vector<int>& options) {
+    std::vector<Kind>& bucket_of(const Kind& kind) {
         const auto index = most_memory_ > 0.0
                                ? static_cast<std::size_t>(kind.memory / most_memory_ *
                                                           kMemoryBuckets * (1.0 - 1e-12))
                                : 0;
-        std::vector<Kind>& bucket = buckets_[index];
-        const auto most = static_cast<std::size_t>(std::max(effort_.kinds / kMemoryBuckets, 1));
-        if (bucket.size() == most && kind.priced >= bucket.back().priced) {
+        return buckets_[index];
+    }
+    std::size_t kept() const {
+        return static_cast<std::size_t>(std::max(effort_.kinds / kMemoryBuckets, 1));
+    }
+    bool may_keep(const Kind& kind) {
+        const std::vector<Kind>& bucket = bucket_of(kind);
+        return bucket.size() < kept() || kind.priced < bucket.back().priced;
+    }
+
+    /// Keeps it if it is among the best of its bucket so far, which are in order.
+    void keep(Kind kind, const std::vector<int>& options) {
+        std::vector<Kind>& bucket = bucket_of(kind);
+        const std::size_t most = kept();
+        if (!may_keep(kind)) {
             return;
         }
         if (bucket.size() == most) {
@@ -261,35 +265,53 @@ class LayerMixer::Kinds {
         return options_[kind.first + static_cast<std::size_t>(table_.class_of(group))];
     }
 
-    /// All layers of one kind. Each distinct layer is run twice: once to find the lead that such
-    /// layers settle on, once to measure.
-    Kind evaluated(const std::vector<int>& options) const {
+    /// All layers of one kind, with the least seconds for any lead.
+    Kind sums(const std::vector<int>& options) const {
         Kind kind;
+        for (const Layout::Distinct& layer : layout_.distinct()) {
+            for (const Layout::Member& member : layer.members) {
+                const auto index =
+                    static_cast<std::size_t>(options[static_cast<std::size_t>(member.in_class)]);
+                const Option& option = table_.options(member.type)[index];
+                kind.seconds += layer.count * option.delta_min;
+                kind.memory += layer.count * option.memory;
+                kind.link_seconds += layer.count * option.link_seconds;
+                kind.piece = std::max(kind.piece, option.piece);
+                kind.prefill += effort_.prefill_weight * layer.count * option.prefill_seconds;
+            }
+        }
+        kind.seconds *= 1.0 - kRounding;
+        kind.priced = priced(kind);
+        return kind;
+    }
+
+    /// Alone it has to keep the link's balance by itself.
+    double priced(const Kind& kind) const {
+        return std::max(kind.seconds, kind.link_seconds) + prices_.memory * kind.memory +
+               kind.prefill;
+    }
+
+    /// Each distinct layer is run twice: once to find the lead that such layers settle on, once to
+    /// measure.
+    Kind evaluated(Kind kind, const std::vector<int>& options) const {
+        kind.seconds = 0.0;
         std::uint8_t lead = kCpuOwns;
         for (const Layout::Distinct& layer : layout_.distinct()) {
             double seconds = 0.0;
             for (int pass = 0; pass < 2; ++pass) {
                 seconds = 0.0;
                 for (const Layout::Member& member : layer.members) {
-                    const Option& option = table_.options(member.type)[static_cast<std::size_t>(
-                        options[static_cast<std::size_t>(member.in_class)])];
+                    const auto index = static_cast<std::size_t>(
+                        options[static_cast<std::size_t>(member.in_class)]);
+                    const Option& option = table_.options(member.type)[index];
                     seconds += option.delta[lead];
                     lead = option.next[lead];
-                    if (pass == 0) {
-                        kind.memory += layer.count * option.memory;
-                        kind.link_seconds += layer.count * option.link_seconds;
-                        kind.piece = std::max(kind.piece, option.piece);
-                        kind.prefill +=
-                            effort_.prefill_weight * layer.count * option.prefill_seconds;
-                    }
                 }
             }
             kind.seconds += layer.count * seconds;
         }
         kind.lead = lead;
-        // Alone it has to keep the link's balance by itself.
-        kind.priced =
-            std::max(kind.seconds, kind.link_seconds) + prices_.memory * kind.memory + kind.prefill;
+        kind.priced = priced(kind);
         return kind;
     }
 
@@ -330,80 +352,31 @@ class LayerMixer::Kinds {
 
     const Option& head(int option) const { return table_.option(layout_.heads().front(), option); }
 
-    std::vector<Mix> pair_kinds(double limit, int n_mixes) const {
-        std::vector<Mix> mixes;
-        const int n_layers = layout_.n_layers();
-        const auto add = [&](const Mix& mix) {
-            if (static_cast<int>(mixes.size()) < n_mixes) {
-                mixes.push_back(mix);
-                std::push_heap(mixes.begin(), mixes.end(), by_estimate);
-            } else if (mix.estimate < mixes.front().estimate) {
-                std::pop_heap(mixes.begin(), mixes.end(), by_estimate);
-                mixes.back() = mix;
-                std::push_heap(mixes.begin(), mixes.end(), by_estimate);
+    std::vector<HeadOption> heads() const {
+        std::vector<HeadOption> heads;
+        heads.reserve(heads_.size());
+        for (const int option : heads_) {
+            HeadOption& added = heads.emplace_back(HeadOption{.index = option});
+            for (std::uint8_t lead = 0; lead < kLeads; ++lead) {
+                added.end_seconds[lead] = end_seconds(lead, option);
             }
-        };
-        for (const int head_option : heads_) {
-            const bool has_head = head_option >= 0;
-            const double head_memory = has_head ? head(head_option).memory : 0.0;
-            const double head_link = has_head ? head(head_option).link_seconds : 0.0;
-            const double head_piece = has_head ? head(head_option).piece : 0.0;
-            const double head_prefill =
-                has_head ? effort_.prefill_weight * head(head_option).prefill_seconds : 0.0;
-            for (std::size_t a = 0; a < kinds_.size(); ++a) {
-                const double after_a = end_seconds(kinds_[a], head_option);
-                for (std::size_t b = 0; b <= a; ++b) {
-                    const Kind& more = kinds_[a];
-                    const Kind& less = kinds_[b];
-                    if (a != b && more.memory <= less.memory) {
-                        continue;
-                    }
-                    // A mix is no faster than the faster of its kinds.
-                    if (static_cast<int>(mixes.size()) == n_mixes &&
-                        std::min(more.seconds + more.prefill, less.seconds + less.prefill) +
-                                after_a >=
-                            mixes.front().estimate) {
-                        continue;
-                    }
-                    const double piece = std::max({more.piece, less.piece, head_piece});
-                    const double room = limit - head_memory - ring_bytes(piece) - less.memory;
-                    if (room < 0.0) {
-                        continue;
-                    }
-                    const double share =
-                        a == b ? 1.0 : std::min(1.0, room / (more.memory - less.memory));
-                    const int n = static_cast<int>(share * n_layers);
-                    if (a != b && (n == 0 || n == n_layers)) {
-                        continue;  // one kind alone is its own pair
-                    }
-                    const double of_a = static_cast<double>(n) / n_layers;
-                    const double layers =
-                        of_a * more.seconds + (1.0 - of_a) * less.seconds + after_a;
-                    const double link =
-                        of_a * more.link_seconds + (1.0 - of_a) * less.link_seconds + head_link;
-                    const double prefill =
-                        of_a * more.prefill + (1.0 - of_a) * less.prefill + head_prefill;
-                    add({.estimate = std::max(layers, link) + prefill,
-                         .a = static_cast<int>(a),
-                         .b = static_cast<int>(b),
-                         .n = n,
-                         .head = head_option});
-                }
+            if (option >= 0) {
+                added.memory = head(option).memory;
+                added.link_seconds = head(option).link_seconds;
+                added.piece = head(option).piece;
+                added.prefill = effort_.prefill_weight * head(option).prefill_seconds;
             }
         }
-        std::sort(mixes.begin(), mixes.end(), by_estimate);
-        return mixes;
+        return heads;
     }
 
-    static bool by_estimate(const Mix& a, const Mix& b) { return a.estimate < b.estimate; }
-
     /// Seconds from the end of the layers to that of the step.
-    double end_seconds(const Kind& kind, int head_option) const {
+    double end_seconds(std::uint8_t lead, int head_option) const {
         if (head_option < 0) {
-            return table_.lead(kind.lead);
+            return table_.lead(lead);
         }
         const Option& option = head(head_option);
-        return option.delta[kind.lead] + table_.lead(option.next[kind.lead]);
+        return option.delta[lead] + table_.lead(option.next[lead]);
     }
 
     std::vector<Choice> realise(const std::vector<Mix>& mixes, double limit) const {
@@ -461,8 +434,10 @@ LayerMixer::LayerMixer(const OptionTable& table, const Prices& prices, const Mix
 
 LayerMixer::~LayerMixer() = default;
 
-std::vector<Choice> LayerMixer::plans(double memory_limit, int n_mixes) const {
-    return kinds_->plans(memory_limit, n_mixes);
+std::vector<Choice> LayerMixer::plans(double memory_limit,
+                                      int n_mixes,
+                                      const Prices& prices) const {
+    return kinds_->plans(memory_limit, n_mixes, prices);
 }
 
 bool is_first(Order order, int layer, int n, int n_layers) {

@@ -41,8 +41,8 @@ class LayerMixer {
 
     /// Choices of at most n_mixes mixes that fit into the memory and should be fast, best first by
     /// an estimate; contiguous and evenly interleaved forms of each are both there. Replaying them
-    /// decides.
-    std::vector<Choice> plans(double memory_limit, int n_mixes) const;
+    /// decides. Any prices give the same mixes; those of this memory give them soonest.
+    std::vector<Choice> plans(double memory_limit, int n_mixes, const Prices& prices) const;
 
   private:
     class Kinds;

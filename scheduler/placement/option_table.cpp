@@ -18,6 +18,8 @@ constexpr std::array<int, 24> kShares = {0,  1,  2,  3,  4,  5,  6,  8,  10, 12,
                                          24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 62, 64};
 // Routed experts on the device: each number if there are few, else this many values.
 constexpr int kSlotSteps = 64;
+// Groups after which the types of a chain may recur: some layers, of which every n-th differs.
+constexpr std::size_t kPeriodMax = 32;
 
 int snap(int share, int parts) {
     return static_cast<int>(std::lround(static_cast<double>(share) * parts / kShareParts));
@@ -58,19 +60,24 @@ std::vector<std::pair<int, int>> share_pairs(const TensorGroup& group,
         return whole || (ladder.splits && group.parts > 1);
     };
     std::vector<std::pair<int, int>> pairs;
-    std::vector<std::pair<int, int>> snapped;
+    // Both shares rise, so that those which are the same parts as others follow them.
+    int last_cpu = -1;
     for (const int cpu : kShares) {
+        const int cpu_parts = snap(cpu, group.parts);
+        if (!allowed(cpu) || cpu_parts == last_cpu) {
+            continue;
+        }
+        last_cpu = cpu_parts;
+        int last_streamed = -1;
         for (const int streamed : kShares) {
-            if (!allowed(cpu) || !allowed(streamed) || cpu + streamed > kShareParts ||
-                (streamed > 0 && !streams)) {
+            const int streamed_parts = snap(streamed, group.parts);
+            if (!allowed(streamed) || streamed_parts == last_streamed ||
+                cpu + streamed > kShareParts || (streamed > 0 && !streams) ||
+                cpu_parts + streamed_parts > group.parts) {
                 continue;
             }
-            const std::pair<int, int> parts = {snap(cpu, group.parts), snap(streamed, group.parts)};
-            const bool fits = parts.first + parts.second <= group.parts;
-            if (fits && std::find(snapped.begin(), snapped.end(), parts) == snapped.end()) {
-                snapped.push_back(parts);
-                pairs.emplace_back(cpu, streamed);
-            }
+            last_streamed = streamed_parts;
+            pairs.emplace_back(cpu, streamed);
         }
     }
     return pairs;
@@ -132,23 +139,51 @@ std::vector<GroupPlacement> expert_options(const TensorGroup& group,
 
 /// Sets of options whose costs depend on the lead alike, to a millionth of a hop.
 std::vector<std::vector<int>> find_shapes(std::span<const Option> options, double hop) {
-    std::map<std::vector<std::int64_t>, std::size_t> known;
+    std::map<std::array<std::int64_t, std::size_t{2} * kLeads>, std::size_t> known;
     std::vector<std::vector<int>> shapes;
     for (std::size_t i = 0; i < options.size(); ++i) {
         const Option& option = options[i];
-        std::vector<std::int64_t> shape;
+        std::array<std::int64_t, std::size_t{2}* kLeads> shape = {};
         for (std::size_t lead = 0; lead < kLeads; ++lead) {
             const double rise = option.delta[lead] - option.delta[0];
-            shape.push_back(hop > 0.0 ? std::llround(rise / hop * 1e6) : 0);
-            shape.push_back(option.next[lead]);
+            shape[2 * lead] = hop > 0.0 ? std::llround(rise / hop * 1e6) : 0;
+            shape[2 * lead + 1] = option.next[lead];
         }
-        const auto [at, is_new] = known.try_emplace(std::move(shape), shapes.size());
+        const auto [at, is_new] = known.try_emplace(shape, shapes.size());
         if (is_new) {
             shapes.emplace_back();
         }
         shapes[at->second].push_back(static_cast<int>(i));
     }
     return shapes;
+}
+
+/// How far types recur from here on at this period, in groups; 0 if less than three times.
+std::size_t recurring(std::span<const int> types, std::size_t begin, std::size_t period) {
+    std::size_t end = begin + period;
+    while (end < types.size() && types[end] == types[end - period]) {
+        ++end;
+    }
+    return end <= types.size() && end - begin >= 3 * period ? end - begin : 0;
+}
+
+std::vector<OptionTable::Recurrence> find_recurrences(std::span<const int> types) {
+    std::vector<OptionTable::Recurrence> found;
+    std::size_t begin = 0;
+    while (begin < types.size()) {
+        OptionTable::Recurrence best;
+        for (std::size_t period = 1; period <= kPeriodMax; ++period) {
+            const std::size_t length = recurring(types, begin, period);
+            if (length > best.end - best.begin + period) {
+                best = {.begin = begin, .end = begin + length, .period = period};
+            }
+        }
+        if (best.period > 0) {
+            found.push_back(best);
+        }
+        begin = std::max(best.end, begin + 1);
+    }
+    return found;
 }
 
 }  // namespace
@@ -166,15 +201,10 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
         const TensorGroup*& known = finest.try_emplace(class_key(group), &group).first->second;
         known = group.parts > known->parts ? &group : known;
     }
-    type_of_.reserve(groups.size());
+    type_of_ = model.types();
     for (std::size_t i = 0; i < groups.size(); ++i) {
         const TensorGroup& group = groups[i];
-        const TensorGroup type = group.type();
-        const auto known = std::find_if(example_.begin(), example_.end(), [&](std::size_t example) {
-            return groups[example].type() == type;
-        });
-        type_of_.push_back(static_cast<int>(known - example_.begin()));
-        if (known != example_.end()) {
+        if (static_cast<std::size_t>(type_of_[i]) < example_.size()) {
             continue;
         }
         const auto [in_class, first_of_class] =
@@ -195,6 +225,7 @@ OptionTable::OptionTable(const StepModel& model, const KvReserve& reserve, const
         }
     }
     n_classes_ = classes.size();
+    recurrences_ = find_recurrences(type_of_);
     for (const std::vector<Option>& options : options_) {
         shapes_.push_back(find_shapes(options, hop()));
     }
@@ -231,6 +262,7 @@ Option OptionTable::make(const TensorGroup& group,
         option.next[at] = static_cast<std::uint8_t>(
             std::clamp(std::floor(steps + 1e-9), 0.0, static_cast<double>(kLeads - 1)));
     }
+    option.delta_min = *std::min_element(option.delta.begin(), option.delta.end());
     return option;
 }
 

@@ -20,6 +20,7 @@ struct Option {
     ShareCost cost = {};
     std::array<double, kLeads> delta = {};       // tG after − tG before, by lead before
     std::array<std::uint8_t, kLeads> next = {};  // lead after, rounded down
+    double delta_min = 0.0;                      // the least of them
     double memory = 0.0;                         // bytes on the device, weights and KV
     double link_seconds = 0.0;                   // copying, and what the CPU takes from the link
     double piece = 0.0;  // bytes the group sends in one step, which size the ring
@@ -60,6 +61,13 @@ class OptionTable {
     std::size_t n_types() const { return options_.size(); }
     std::size_t n_classes() const { return n_classes_; }
     int type_of(std::size_t group) const { return type_of_[group]; }
+    /// Stretches of the chain in which types recur, at least three times, in order.
+    struct Recurrence {
+        std::size_t begin = 0;
+        std::size_t end = 0;
+        std::size_t period = 0;  // groups
+    };
+    std::span<const Recurrence> recurrences() const { return recurrences_; }
     int class_of(std::size_t group) const {
         return class_of_type_[static_cast<std::size_t>(type_of_[group])];
     }
@@ -90,7 +98,8 @@ class OptionTable {
 
     const StepModel* model_;
     Ladder ladder_;
-    std::vector<int> type_of_;  // by group
+    std::span<const int> type_of_;  // by group; the model's
+    std::vector<Recurrence> recurrences_;
     std::vector<int> class_of_type_;
     std::vector<std::size_t> example_;                   // group of each type
     std::vector<std::vector<Option>> options_;           // by type

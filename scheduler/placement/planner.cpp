@@ -8,10 +8,9 @@
 #include <optional>
 
 #include "engine/base/check.h"
-#include "scheduler/placement/cost_cache.h"
 #include "scheduler/placement/exact_search.h"
 #include "scheduler/placement/layer_mix.h"
-#include "scheduler/placement/prefill_streams.h"
+#include "scheduler/placement/replays.h"
 
 namespace ballast::scheduler {
 
@@ -45,7 +44,7 @@ class Replanner::Planner {
           decode_model_(*request.catalog, request.costs, step_options(request, false)),
           prefill_model_(*request.catalog, request.costs, step_options(request, true)),
           decode_(decode_model_, request.reserve, request.ladder),
-          costs_(decode_) {
+          replays_(decode_, prefill_model_, request.reserve, request.ladder) {
         BALLAST_CHECK(request.reserve.unified_memory == decode_model_.unified());
         decode_bound_.prices = start;
         if (has_prefill()) {
@@ -87,6 +86,7 @@ class Replanner::Planner {
   private:
     void begin() {
         result_ = {};
+        replays_.start(request_.memory_bytes);
         bound();
         try_policies();
     }
@@ -168,13 +168,9 @@ class Replanner::Planner {
     }
 
     /// Adds prefill to a placement.
-    ForecastPlacement with_prefill(Placement placement, double decode_seconds) const {
-        PrefillChoice choice = choose_prefill_streams(prefill_model_,
-                                                      std::move(placement),
-                                                      request_.reserve,
-                                                      request_.ladder,
-                                                      request_.memory_bytes);
-        return {.placement = std::move(choice.placement),
+    ForecastPlacement with_prefill(const Placement& placement, double decode_seconds) {
+        const PrefillChoice& choice = replays_.with_prefill(placement);
+        return {.placement = choice.placement,
                 .decode_seconds = decode_seconds,
                 .prefill_seconds = choice.seconds};
     }
@@ -237,7 +233,7 @@ class Replanner::Planner {
                                                           policy_memory(policy),
                                                           request_.reserve,
                                                           decode_model_.unified())) {
-                const double decode = decode_seconds(placement);
+                const double decode = replays_.decode_seconds(placement, seconds);
                 if (decode < seconds) {
                     seconds = decode;
                     fastest = std::move(placement);
@@ -250,7 +246,7 @@ class Replanner::Planner {
                                  .prefill_seconds = prefill};
                 consider(*forecast.best);
             } else if (fastest) {
-                forecast.best = with_prefill(std::move(*fastest), seconds);
+                forecast.best = with_prefill(*fastest, seconds);
                 consider(*forecast.best);
             }
             result_.policies.push_back(std::move(forecast));
@@ -268,23 +264,6 @@ class Replanner::Planner {
     double policy_memory(Policy policy) const {
         // All on the device needs no ring; the other policies' rings are their own business.
         return policy == Policy::kCpuOnly ? 0.0 : request_.memory_bytes;
-    }
-
-    /// Of a placement that need not be in the table. Few divisions occur in it, each many times.
-    double decode_seconds(const Placement& placement) {
-        shares_.clear();
-        for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-            shares_.push_back(&costs_.cost(decode_.type_of(i), placement.groups[i]));
-        }
-        return decode_model_.seconds(shares_);
-    }
-
-    double decode_seconds(const Choice& choice) {
-        shares_.clear();
-        for (std::size_t i = 0; i < choice.size(); ++i) {
-            shares_.push_back(&decode_.option(i, choice[i]).cost);
-        }
-        return decode_model_.seconds(shares_);
     }
 
     /// What it adds to a token of decode, roughly.
@@ -379,18 +358,21 @@ class Replanner::Planner {
         const auto add = [&](std::vector<Choice> choices) {
             for (Choice& choice : choices) {
                 const double prefill = prefill_estimate(choice);
-                const double least = least_seconds(choice) + prefill;
+                const double least = replays_.least_seconds(choice) + prefill;
                 candidates.push_back(
                     {.least = least, .prefill = prefill, .choice = std::move(choice)});
             }
         };
-        add(mixer.plans(limit, warm_ ? kWarmPlans : kAllPlans));
+        add(mixer.plans(limit, warm_ ? kWarmPlans : kAllPlans, bound_.prices));
         if (!warm_) {
             PriceDual dual(decode_);
             add(splice_chains(decode_, dual, bound_, limit));
         }
         for (const Candidate& best : replayed(std::move(candidates))) {
-            consider(with_prefill(placement_of(best.choice), best.seconds));
+            // Where its prefill could not be fast enough, it need not be known.
+            if (objective(best.seconds, result_.prefill_bound_seconds) < objective(result_.plan)) {
+                consider(with_prefill(placement_of(best.choice), best.seconds));
+            }
         }
     }
 
@@ -415,7 +397,7 @@ class Replanner::Planner {
             if (full && candidate.least >= best.back().seconds + best.back().prefill) {
                 break;
             }
-            candidate.seconds = decode_seconds(candidate.choice);
+            candidate.seconds = replays_.decode_seconds(candidate.choice);
             best.insert(std::upper_bound(best.begin(), best.end(), candidate, is_faster),
                         std::move(candidate));
             if (best.size() > prefills_tried()) {
@@ -425,27 +407,12 @@ class Replanner::Planner {
         return best;
     }
 
-    /// The chain with leads rounded down, or the link's use if that is more.
-    double least_seconds(const Choice& choice) const {
-        double seconds = decode_.hop();
-        double link = 0.0;
-        std::size_t lead = 0;
-        for (std::size_t i = 0; i < choice.size(); ++i) {
-            const Option& option = decode_.option(i, choice[i]);
-            seconds += option.delta[lead];
-            link += option.link_seconds;
-            lead = option.next[lead];
-        }
-        return std::max(seconds + decode_.lead(static_cast<int>(lead)), link);
-    }
-
     PlanRequest request_;
     StepModel decode_model_;
     StepModel prefill_model_;
     OptionTable decode_;
     std::optional<OptionTable> prefill_;
-    std::vector<const ShareCost*> shares_;
-    CostCache costs_;  // of other policies' placements
+    Replays replays_;
 
     // Of the last plan, where the next may start.
     bool warm_ = false;

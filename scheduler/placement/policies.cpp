@@ -3,6 +3,7 @@
 #include "scheduler/placement/policies.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ballast::scheduler {
 
@@ -68,14 +69,15 @@ Placement whole_layers(const TensorCatalog& catalog,
                        const KvReserve& reserve) {
     Placement placement = Filler(catalog, reserve).fill(last_layers_first(catalog), memory_limit);
     // A layer whose groups do not all fit stays on the CPU.
+    std::set<int> divided;
     for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
-        const bool on_cpu = placement.groups[i].resident == 0;
-        if (on_cpu && catalog.groups[i].kind != GroupKind::kHead) {
-            for (std::size_t j = 0; j < catalog.groups.size(); ++j) {
-                if (catalog.groups[j].layer == catalog.groups[i].layer) {
-                    placement.groups[j] = {};
-                }
-            }
+        if (placement.groups[i].resident == 0 && catalog.groups[i].kind != GroupKind::kHead) {
+            divided.insert(catalog.groups[i].layer);
+        }
+    }
+    for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
+        if (divided.contains(catalog.groups[i].layer)) {
+            placement.groups[i] = {};
         }
     }
     return placement;

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/base/check.h"
+
 namespace ballast::scheduler {
 
 namespace {
@@ -20,6 +22,7 @@ constexpr double kWiden = 1.25;        // a first step away from a price that wa
 constexpr double kPriceMax = 1.0;      // seconds a byte: nothing is worth that
 constexpr double kFirstPrice = 1e-10;  // seconds a byte: 10 GB/s
 constexpr double kLinkStep = 0.05;
+constexpr double kSame = 1e-14;  // of a value: what sums in another order differ by
 
 /// A chain's value as a line in the price of memory.
 struct Line {
@@ -60,20 +63,50 @@ std::optional<std::pair<Line, Line>> bracket(const LineAt& line, double start) {
 }  // namespace
 
 PriceDual::PriceDual(const OptionTable& table)
-    : table_(table), matrices_(table.n_types()), reached_(table.n_groups() + 1) {}
+    : table_(table),
+      // Elsewhere a side that starts earlier may be in the other's way, or no longer own what is
+      // next.
+      is_monotone_(!table.model().unified() &&
+                   table.model().options().hops == HopModel::kOverlapped),
+      arcs_(table.n_types()),
+      reached_(table.n_groups() + 1) {}
 
-void PriceDual::fill_matrices(const Prices& prices, double piece_limit) {
-    const double of_time = 1.0 - prices.link;
-    for (std::size_t type = 0; type < matrices_.size(); ++type) {
-        Matrix& matrix = matrices_[type];
-        for (std::array<double, kLeads>& row : matrix.value) {
-            row.fill(kInfinity);
-        }
+void PriceDual::drop_late(Values& values) const {
+    if (!is_monotone_) {
+        return;
+    }
+    // A value is of the time on the device; with the lead it is that of the time on the CPU. What
+    // is later on both sides than another can only end later, so that it leads to no cheaper chain,
+    // and the bound stays one without it.
+    const double never = kInfinity;
+    double least = never;
+    for (double& value : values) {
+        const bool earlier = value < least;
+        least = earlier ? value : least;
+        value = earlier ? value : never;
+    }
+    least = never;
+    for (std::size_t i = kLeads; i-- > 0;) {
+        const double of_cpu = values[i] + lead_[i];
+        const bool earlier = of_cpu < least;
+        least = earlier ? of_cpu : least;
+        values[i] = earlier ? values[i] : never;
+    }
+}
+
+void PriceDual::set_prices(const Prices& prices, double piece_limit) {
+    of_time_ = 1.0 - prices.link;
+    for (std::size_t i = 0; i < kLeads; ++i) {
+        lead_[i] = of_time_ * table_.lead(static_cast<int>(i));
+    }
+    for (std::size_t type = 0; type < arcs_.size(); ++type) {
+        Arcs& arcs = arcs_[type];
+        arcs.number.fill(-1);
+        arcs.cheapest.clear();
         const std::span<const Option> options = table_.options(static_cast<int>(type));
         for (const std::vector<int>& shape : table_.shapes(static_cast<int>(type))) {
-            const Option* best = nullptr;
+            Priced best;
             double least = kInfinity;
-            double best_use = 0.0;
             for (const int index : shape) {
                 const auto i = static_cast<std::size_t>(index);
                 const Option& option = options[i];
@@ -83,82 +116,195 @@ void PriceDual::fill_matrices(const Prices& prices, double piece_limit) {
                 const double use = prices.memory * option.memory +
                                    prices.link * option.link_seconds +
                                    (extra_.empty() ? 0.0 : extra_[type][i]);
-                const double value = of_time * option.delta[0] + use;
+                const double value = of_time_ * option.delta[0] + use;
                 if (value < least) {
                     least = value;
-                    best = &option;
-                    best_use = use;
+                    best = {.option = &option, .use = use};
                 }
             }
-            for (std::size_t before = 0; best != nullptr && before < kLeads; ++before) {
-                double& known = matrix.value[before][best->next[before]];
-                const double value = of_time * best->delta[before] + best_use;
-                if (value < known) {
-                    known = value;
-                    matrix.option[before][best->next[before]] = best;
-                }
+            if (best.option != nullptr) {
+                arcs.cheapest.push_back(best);
             }
         }
     }
 }
 
-template <class OnGroup>
-ChainSums PriceDual::walk(const Prices& prices, double piece_limit, const OnGroup& on_group) {
-    ++n_chains_;
-    fill_matrices(prices, piece_limit);
-    const double of_time = 1.0 - prices.link;
+std::span<const PriceDual::Arc> PriceDual::arcs(std::size_t type, std::size_t before) {
+    Arcs& arcs = arcs_[type];
+    std::array<Arc, kLeads>& made = arcs.from[before];
+    std::int8_t& number = arcs.number[before];
+    if (number < 0) {
+        Values values;
+        values.fill(kInfinity);
+        std::array<const Option*, kLeads> options = {};
+        for (const Priced& priced : arcs.cheapest) {
+            const std::uint8_t after = priced.option->next[before];
+            const double value = of_time_ * priced.option->delta[before] + priced.use;
+            if (value < values[after]) {
+                values[after] = value;
+                options[after] = priced.option;
+            }
+        }
+        drop_late(values);
+        number = 0;
+        for (std::size_t after = 0; after < kLeads; ++after) {
+            if (values[after] < kInfinity) {
+                made[static_cast<std::size_t>(number++)] = {
+                    .value = values[after],
+                    .option = options[after],
+                    .after = static_cast<std::uint8_t>(after)};
+            }
+        }
+    }
+    return std::span(made).first(static_cast<std::size_t>(number));
+}
+
+void PriceDual::step(std::size_t group) {
+    const auto type = static_cast<std::size_t>(table_.type_of(group));
+    Values& next = reached_[group + 1];
+    next.fill(kInfinity);
+    for (std::size_t before = 0; before < kLeads; ++before) {
+        const double value = reached_[group][before];
+        if (value == kInfinity) {
+            continue;
+        }
+        for (const Arc& arc : arcs(type, before)) {
+            next[arc.after] = std::min(next[arc.after], value + arc.value);
+        }
+    }
+    drop_late(next);
+}
+
+std::optional<double> PriceDual::rise(std::size_t end, std::size_t period) const {
+    const Values& before = reached_[end - period];
+    const Values& after = reached_[end];
+    double rise = kInfinity;
+    for (std::size_t i = 0; i < kLeads; ++i) {
+        if ((before[i] == kInfinity) != (after[i] == kInfinity)) {
+            return std::nullopt;
+        }
+        if (before[i] == kInfinity) {
+            continue;
+        }
+        const double here = after[i] - before[i];
+        if (rise == kInfinity) {
+            rise = here;
+        } else if (std::abs(here - rise) > kSame * std::abs(after[i])) {
+            return std::nullopt;
+        }
+    }
+    return rise < kInfinity ? std::optional(rise) : std::nullopt;
+}
+
+void PriceDual::reach_all() {
+    skips_.clear();
     reached_[0].fill(kInfinity);
-    reached_[0][0] = of_time * table_.hop();
-    const std::size_t n_groups = table_.n_groups();
-    for (std::size_t group = 0; group < n_groups; ++group) {
-        const Matrix& matrix = matrices_[static_cast<std::size_t>(table_.type_of(group))];
-        std::array<double, kLeads>& next = reached_[group + 1];
-        next.fill(kInfinity);
-        for (std::size_t before = 0; before < kLeads; ++before) {
-            const double value = reached_[group][before];
-            if (value == kInfinity) {
+    reached_[0][0] = of_time_ * table_.hop();
+    std::size_t group = 0;
+    for (const OptionTable::Recurrence& of : table_.recurrences()) {
+        for (; group < of.begin; ++group) {
+            step(group);
+        }
+        while (group < of.end) {
+            step(group);
+            ++group;
+            const std::size_t since = group - of.begin;
+            const std::size_t times = (of.end - group) / of.period;
+            if (since % of.period != 0 || times == 0) {
                 continue;
             }
-            for (std::size_t after = 0; after < kLeads; ++after) {
-                next[after] = std::min(next[after], value + matrix.value[before][after]);
+            if (const auto constant = rise(group, of.period)) {
+                skips_.push_back({.begin = group, .period = of.period, .times = times});
+                Values& after = reached_[group + times * of.period];
+                for (std::size_t i = 0; i < kLeads; ++i) {
+                    after[i] = reached_[group][i] + static_cast<double>(times) * *constant;
+                }
+                group += times * of.period;
             }
         }
     }
-    std::size_t lead = 0;
-    const auto end_value = [&](std::size_t i) {
-        return reached_[n_groups][i] + of_time * table_.lead(static_cast<int>(i));
-    };
-    for (std::size_t i = 1; i < kLeads; ++i) {
-        lead = end_value(i) < end_value(lead) ? i : lead;
+    for (; group < table_.n_groups(); ++group) {
+        step(group);
     }
-    ChainSums sums = {.value = end_value(lead),
+}
+
+ChainSums PriceDual::walk(const Prices& prices, double piece_limit, std::vector<int>* choice) {
+    ++n_chains_;
+    set_prices(prices, piece_limit);
+    reach_all();
+    const Values& last = reached_.back();
+    std::size_t lead = 0;
+    for (std::size_t i = 1; i < kLeads; ++i) {
+        lead = last[i] + lead_[i] < last[lead] + lead_[lead] ? i : lead;
+    }
+    ChainSums sums = {.value = last[lead] + lead_[lead],
                       .seconds = table_.hop() + table_.lead(static_cast<int>(lead))};
-    // Back along the chain, to add up what the cheapest options take.
-    for (std::size_t group = n_groups; group-- > 0;) {
-        const Matrix& matrix = matrices_[static_cast<std::size_t>(table_.type_of(group))];
-        std::size_t from = 0;
-        while (reached_[group][from] + matrix.value[from][lead] != reached_[group + 1][lead]) {
-            ++from;
+    // Back along the chain, to add up what the cheapest options take. `like`: of this group's
+    // period, the group that was reached.
+    const auto back = [&](std::size_t group, std::size_t like) {
+        const auto [from, option] = arrival(like, lead);
+        sums.add({.seconds = option->delta[from],
+                  .memory = option->memory,
+                  .link_seconds = option->link_seconds},
+                 1.0);
+        if (choice != nullptr) {
+            const Option* first = table_.options(table_.type_of(group)).data();
+            (*choice)[group] = static_cast<int>(option - first);
         }
-        const Option& option = *matrix.option[from][lead];
-        sums.seconds += option.delta[from];
-        sums.memory += option.memory;
-        sums.link_seconds += option.link_seconds;
-        on_group(group, option);
         lead = from;
+    };
+    auto skip = skips_.rbegin();
+    std::size_t group = table_.n_groups();
+    while (group > 0) {
+        if (skip == skips_.rend() || group != skip->begin + skip->times * skip->period) {
+            --group;
+            back(group, group);
+            continue;
+        }
+        for (std::size_t time = skip->times; time-- > 0;) {
+            const ChainSums later = sums;
+            const std::size_t lead_later = lead;
+            for (std::size_t i = skip->period; i-- > 0;) {
+                back(skip->begin + time * skip->period + i, skip->begin - skip->period + i);
+            }
+            if (lead == lead_later && choice == nullptr) {  // and so on
+                sums.add({.seconds = sums.seconds - later.seconds,
+                          .memory = sums.memory - later.memory,
+                          .link_seconds = sums.link_seconds - later.link_seconds},
+                         static_cast<double>(time));
+                break;
+            }
+        }
+        group = skip->begin;
+        ++skip;
     }
     return sums;
 }
 
+std::pair<std::size_t, const Option*> PriceDual::arrival(std::size_t group, std::size_t lead) {
+    const auto type = static_cast<std::size_t>(table_.type_of(group));
+    for (std::size_t from = 0; from < kLeads; ++from) {
+        const double value = reached_[group][from];
+        if (value == kInfinity) {
+            continue;
+        }
+        for (const Arc& arc : arcs(type, from)) {
+            if (arc.after == lead && value + arc.value == reached_[group + 1][lead]) {
+                return {from, arc.option};
+            }
+        }
+    }
+    BALLAST_CHECK(false);
+    return {};
+}
+
 ChainSums PriceDual::cheapest(const Prices& prices, double piece_limit) {
-    return walk(prices, piece_limit, [](std::size_t, const Option&) {});
+    return walk(prices, piece_limit, nullptr);
 }
 
 std::vector<int> PriceDual::cheapest_choice(const Prices& prices, double piece_limit) {
     std::vector<int> choice(table_.n_groups());
-    walk(prices, piece_limit, [&](std::size_t group, const Option& option) {
-        choice[group] = static_cast<int>(&option - table_.options(table_.type_of(group)).data());
-    });
+    walk(prices, piece_limit, &choice);
     return choice;
 }
 

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "scheduler/placement/option_table.h"
 
@@ -22,6 +25,13 @@ struct ChainSums {
     double seconds = 0.0;
     double memory = 0.0;
     double link_seconds = 0.0;
+
+    /// Adds the sums of a part of the chain, but for its value, so many times.
+    void add(const ChainSums& part, double times) {
+        seconds += times * part.seconds;
+        memory += times * part.memory;
+        link_seconds += times * part.link_seconds;
+    }
 };
 
 /// Borrows the table; keeps scratch memory, so one object is for one thread.
@@ -51,16 +61,47 @@ class PriceDual {
     int n_chains() const { return n_chains_; }
 
   private:
-    /// The cheapest option of a type from each lead to each lead; infinite where there is none.
-    struct Matrix {
-        std::array<std::array<double, kLeads>, kLeads> value;  // [before][after]
-        std::array<std::array<const Option*, kLeads>, kLeads> option;
+    using Values = std::array<double, kLeads>;  // by lead
+    /// An option and what it costs beside time.
+    struct Priced {
+        const Option* option = nullptr;
+        double use = 0.0;
     };
-    void fill_matrices(const Prices& prices, double piece_limit);
-    /// Walks the cheapest chain from its end to its beginning: on_group(group, option, lead
-    /// before).
-    template <class OnGroup>
-    ChainSums walk(const Prices& prices, double piece_limit, const OnGroup& on_group);
+    /// One step of a chain: to which lead, for how much.
+    struct Arc {
+        double value = 0.0;
+        const Option* option = nullptr;
+        std::uint8_t after = 0;
+    };
+    /// The cheapest option of a type from each lead to each lead. Made for a lead when a chain gets
+    /// there: few do.
+    struct Arcs {
+        std::vector<Priced> cheapest;  // one a shape
+        std::array<std::array<Arc, kLeads>, kLeads> from;
+        std::array<std::int8_t, kLeads> number;  // −1: not made
+    };
+    void set_prices(const Prices& prices, double piece_limit);
+    std::span<const Arc> arcs(std::size_t type, std::size_t before);
+    /// Makes infinite what is nowhere earlier than another lead's value.
+    void drop_late(Values& values) const;
+    /// Walks the cheapest chain from its end to its beginning, for its options too if there is a
+    /// choice, of all groups, to fill in.
+    ChainSums walk(const Prices& prices, double piece_limit, std::vector<int>* choice);
+    /// Values after the group from those before it.
+    void step(std::size_t group);
+    /// Values after every group. Where they recur as the types do, but for a constant, those
+    /// between are passed over.
+    void reach_all();
+    /// Groups passed over: from `begin` on, `times` periods that are like the one before `begin`.
+    struct Skip {
+        std::size_t begin = 0;
+        std::size_t period = 0;
+        std::size_t times = 0;
+    };
+    /// What values at `end` are above those one period before, if that is the same for all.
+    std::optional<double> rise(std::size_t end, std::size_t period) const;
+    /// The lead and the option by which the cheapest chain came to this lead after the group.
+    std::pair<std::size_t, const Option*> arrival(std::size_t group, std::size_t lead);
     /// The dual at the best memory price for one price of the link, and its slope there: the use of
     /// the link less the time, in seconds, of the mix of chains that just fills the memory.
     struct Edge {
@@ -70,8 +111,12 @@ class PriceDual {
     Edge solve_memory(double memory_limit, double piece_limit, double link_price, double start);
 
     const OptionTable& table_;
-    std::vector<Matrix> matrices_;                     // by type
-    std::vector<std::array<double, kLeads>> reached_;  // value of each lead before each group
+    bool is_monotone_ = false;     // a group that starts no later ends no later, on either side
+    std::vector<Arcs> arcs_;       // by type
+    std::vector<Values> reached_;  // value of each lead before each group
+    std::vector<Skip> skips_;      // in order
+    double of_time_ = 1.0;         // what a second counts
+    Values lead_ = {};             // priced
     std::vector<std::vector<double>> extra_;
     int n_chains_ = 0;
 };

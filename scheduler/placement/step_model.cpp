@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "engine/base/check.h"
 #include "scheduler/placement/copy_lane.h"
@@ -14,9 +15,6 @@ namespace {
 
 constexpr double kGiga = 1e9;
 constexpr double kBytesPerActivation = 2.0;  // the residual crosses as F16
-// The lane may do better in one step at the expense of the next: the mean of four, after a first
-// that starts with an empty ring.
-constexpr int kDecodeSteps = 5;
 
 double fraction(int parts, int of) {
     return static_cast<double>(parts) / of;
@@ -38,6 +36,7 @@ StepModel::StepModel(const TensorCatalog& catalog,
                      const CostModel& costs,
                      const StepOptions& options)
     : catalog_(&catalog), costs_(costs), options_(options) {
+    find_types();
     const HardwareProfile& hardware = costs.hardware();
     unified_ = hardware.unified_memory;
     hop_ = hardware.hop_us * 1e-6;
@@ -50,6 +49,21 @@ StepModel::StepModel(const TensorCatalog& catalog,
     } else if (options.shape.is_prefill()) {
         hop_ += options.shape.tokens * catalog.width * kBytesPerActivation / link_bps_;
     }
+}
+
+void StepModel::find_types() {
+    const std::vector<TensorGroup>& groups = catalog_->groups;
+    std::vector<TensorGroup> known;
+    types_.reserve(groups.size());
+    for (const TensorGroup& group : groups) {
+        const TensorGroup type = group.type();
+        const auto at = std::find(known.begin(), known.end(), type);
+        types_.push_back(static_cast<int>(at - known.begin()));
+        if (at == known.end()) {
+            known.push_back(type);
+        }
+    }
+    n_types_ = static_cast<int>(known.size());
 }
 
 double StepModel::lane_bps(double cpu_bytes, double cpu_seconds) const {
@@ -264,15 +278,24 @@ ChainState StepModel::advance(const ShareCost& cost, ChainState before) const {
 
 double StepModel::seconds(const Placement& placement) const {
     BALLAST_CHECK(placement.groups.size() == catalog_->groups.size());
-    std::vector<ShareCost> costs;
-    costs.reserve(placement.groups.size());
-    for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-        costs.push_back(cost(catalog_->groups[i], placement.groups[i]));
-    }
+    // Most groups are divided like others of their type. Costs stay where they are.
+    struct Known {
+        GroupPlacement placed;
+        ShareCost cost;
+    };
+    std::vector<std::deque<Known>> known(static_cast<std::size_t>(n_types_));
     std::vector<const ShareCost*> in_order;
-    in_order.reserve(costs.size());
-    for (const ShareCost& cost : costs) {
-        in_order.push_back(&cost);
+    in_order.reserve(placement.groups.size());
+    for (std::size_t i = 0; i < placement.groups.size(); ++i) {
+        const GroupPlacement& placed = placement.groups[i];
+        std::deque<Known>& of_type = known[static_cast<std::size_t>(types_[i])];
+        auto at = std::find_if(
+            of_type.begin(), of_type.end(), [&](const Known& of) { return of.placed == placed; });
+        if (at == of_type.end()) {
+            of_type.push_back({.placed = placed, .cost = cost(catalog_->groups[i], placed)});
+            at = of_type.end() - 1;
+        }
+        in_order.push_back(&at->cost);
     }
     return seconds(in_order);
 }
@@ -282,7 +305,10 @@ double StepModel::seconds(std::span<const ShareCost* const> costs) const {
         return cost->streamed_bytes > 0.0;
     });
     CopyLane lane(link_bps_);
-    const int steps = streams && !options_.shape.is_prefill() ? kDecodeSteps : 1;
+    const int steps = streams && !options_.shape.is_prefill() ? 1 + kMeasuredSteps : 1;
+    if (streams) {
+        lane.reserve(costs.size() * static_cast<std::size_t>(steps));
+    }
     double begin = 0.0;
     double first_end = 0.0;
     for (int step = 0; step < steps; ++step) {

@@ -22,6 +22,10 @@ struct StepOptions {
     bool serial_copies = false;
 };
 
+/// Decode's time is the mean of so many steps in a row, after a first that starts with an empty
+/// ring: the lane may do better in one step at the expense of the next.
+constexpr int kMeasuredSteps = 4;
+
 /// When the residual is usable on each side, in seconds.
 struct ChainState {
     double device = 0.0;
@@ -58,6 +62,10 @@ class StepModel {
     double hop_seconds() const { return hop_; }
     double link_bps() const { return link_bps_; }
 
+    /// Groups that differ in their layer only are of one type; numbered in order of use.
+    std::span<const int> types() const { return types_; }
+    int n_types() const { return n_types_; }
+
     ShareCost cost(const TensorGroup& group, const GroupPlacement& placed) const;
 
     /// Of the link's time: what the share copies, and what its work on the CPU takes from the link.
@@ -72,6 +80,7 @@ class StepModel {
     double seconds(std::span<const ShareCost* const> costs) const;
 
   private:
+    void find_types();
     ShareCost dense_cost(const TensorGroup& group, const GroupPlacement& placed) const;
     ShareCost decode_experts_cost(const TensorGroup& group, const GroupPlacement& placed) const;
     ShareCost prefill_experts_cost(const TensorGroup& group, const GroupPlacement& placed) const;
@@ -84,6 +93,8 @@ class StepModel {
     const TensorCatalog* catalog_;
     CostModel costs_;
     StepOptions options_;
+    std::vector<int> types_;  // by group
+    int n_types_ = 0;
     bool unified_ = false;
     double hop_ = 0.0;
     double link_bps_ = 0.0;

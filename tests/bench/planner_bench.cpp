@@ -58,6 +58,30 @@ TensorCatalog many_groups(int n) {
     return catalog;
 }
 
+/// A model whose experts alone are 100,000 units: each of 512 experts a layer has a slice of three
+/// stacked tensors.
+ModelShape many_units() {
+    constexpr int kLayers = 66;
+    constexpr int kFullAttentionEvery = 4;
+    ModelShape shape = *stored_model("qwen3-next-80b-a3b");
+    shape.layers = kLayers;
+    shape.experts->in_layer.assign(kLayers, true);
+    shape.attention.windowed.clear();
+    shape.linear_attention->in_layer.clear();
+    for (int layer = 0; layer < kLayers; ++layer) {
+        shape.linear_attention->in_layer.push_back((layer + 1) % kFullAttentionEvery != 0);
+    }
+    return shape;
+}
+
+int units_of_experts(const TensorCatalog& catalog) {
+    int units = 0;
+    for (const TensorGroup& group : catalog.groups) {
+        units += group.kind == GroupKind::kExperts ? 3 * group.parts : 0;
+    }
+    return units;
+}
+
 PlanRequest request_of(const TensorCatalog& catalog, const HardwareProfile& hardware, Mix mix) {
     return {.catalog = &catalog,
             .costs = CostModel(hardware),
@@ -86,6 +110,22 @@ void cold(benchmark::State& state,
         benchmark::DoNotOptimize(result);
     }
     note(state, catalog, result);
+}
+
+/// The same from the model's dimensions: every tensor's rows and experts are put into groups first.
+void cold_from_units(benchmark::State& state,
+                     const ModelShape& shape,
+                     const HardwareProfile& hardware,
+                     Mix mix) {
+    PlanResult result;
+    TensorCatalog catalog;
+    for ([[maybe_unused]] auto _ : state) {
+        catalog = *catalog_of(shape, "");
+        result = make_plan(request_of(catalog, hardware, mix));
+        benchmark::DoNotOptimize(result);
+    }
+    note(state, catalog, result);
+    state.counters["units"] = units_of_experts(catalog);
 }
 
 /// A plan for other budgets in turn, after one for this: a Replanner's.
@@ -165,6 +205,13 @@ void add_all() {
             TensorCatalog catalog = *catalog_of(*stored_model(model), "");
             catalog.name = model;
             add_model(catalog, machine, hardware);
+        }
+        for (const Mix mix : kMixes) {
+            add(fmt::format("cold/units/{}/{}:{}", machine, mix.prefill, mix.decode),
+                benchmark::kMillisecond,
+                [=](benchmark::State& state) {
+                    cold_from_units(state, many_units(), hardware, mix);
+                });
         }
         for (const int n : {1000, 10'000}) {
             add_model(many_groups(n), machine, hardware);
