@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "engine/base/check.h"
 
@@ -17,6 +18,9 @@ namespace {
 constexpr double kSameLead = 1e-15;
 // More partial chains than this are more than the search is meant for.
 constexpr std::size_t kPartialsMax = 20000;
+// Groups of a very short chain, and options a group that it is searched with.
+constexpr std::size_t kVeryShort = 6;
+constexpr std::size_t kVeryShortOptions = 14;
 
 /// A chain of choices for the first groups.
 struct Partial {
@@ -75,6 +79,43 @@ std::array<double, kExactGroupsMax + 1> least_memory(const OptionTable& table,
 }
 
 }  // namespace
+
+std::vector<int> options_to_search(const OptionTable& table,
+                                   std::size_t group,
+                                   double memory_price) {
+    const std::span<const Option> options = table.options(table.type_of(group));
+    std::vector<std::pair<double, int>> ranked;
+    std::vector<std::pair<double, int>> by_memory;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+        const Option& option = options[i];
+        if (option.piece > 0.0) {
+            continue;
+        }
+        const double seconds = std::min(option.delta.front(), option.delta.back());
+        ranked.emplace_back(seconds + memory_price * option.memory, static_cast<int>(i));
+        by_memory.emplace_back(option.memory, static_cast<int>(i));
+    }
+    std::sort(ranked.begin(), ranked.end());
+    std::sort(by_memory.begin(), by_memory.end());
+    std::vector<int> chosen = {by_memory.front().second};
+    const bool very_short = table.n_groups() <= kVeryShort;
+    const std::size_t most = very_short ? kVeryShortOptions : kExactOptionsMax;
+    const auto take = [&](int option) {
+        if (chosen.size() < most &&
+            std::find(chosen.begin(), chosen.end(), option) == chosen.end()) {
+            chosen.push_back(option);
+        }
+    };
+    take(by_memory.back().second);
+    // The cheapest are much alike, and do not fill the memory together.
+    for (std::size_t i = 1; i < kVeryShortOptions / 2 && very_short; ++i) {
+        take(by_memory[by_memory.size() * i * 2 / kVeryShortOptions].second);
+    }
+    for (const auto& [cost, option] : ranked) {
+        take(option);
+    }
+    return chosen;
+}
 
 std::optional<ExactChoice> exact_choice(const OptionTable& table,
                                         double memory_limit,

@@ -21,6 +21,12 @@ struct ExactChoice {
     double seconds = 0.0;
 };
 
+/// The few options of a group that are worth searching, none of which streams: both sides whole,
+/// and those that are cheapest at this price of memory; in a very short chain also some between.
+std::vector<int> options_to_search(const OptionTable& table,
+                                   std::size_t group,
+                                   double memory_price);
+
 /// The choice of least decode time within the memory, where group i may take the options whose
 /// indices are in allowed[i]; options that stream are passed over. Nothing if none fits, or if
 /// there are too many chains to look at (on unified memory). Exact in the model: a partial chain is

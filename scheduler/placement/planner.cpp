@@ -10,6 +10,7 @@
 #include "engine/base/check.h"
 #include "scheduler/placement/exact_search.h"
 #include "scheduler/placement/layer_mix.h"
+#include "scheduler/placement/plan_refine.h"
 #include "scheduler/placement/replays.h"
 
 namespace ballast::scheduler {
@@ -19,9 +20,12 @@ namespace {
 // Above this gap a second, wider search for mixes is worth its time.
 constexpr double kWideSearchGap = 0.02;
 constexpr std::size_t kWideSearchGroups = 400;  // it is not, of longer chains
-// Options a group that a very short chain is searched with.
-constexpr std::size_t kVeryShort = 6;
-constexpr std::size_t kVeryShortOptions = 14;
+// Above this one, moves from the plan found are; and how much work they may be.
+constexpr double kRefineGap = 0.02;
+constexpr int kRefineSteps = 60000;
+constexpr int kRefineReplays = 20;
+constexpr int kRefineStepsShort = 400000;
+constexpr int kRefineReplaysShort = 600;
 // Candidates whose prefill is looked at; the others are behind in decode already.
 constexpr std::size_t kPrefillTried = 4;
 // Mixes that are replayed when a plan was there before: a new budget has to be met in a hurry.
@@ -92,10 +96,44 @@ class Replanner::Planner {
     }
     PlanResult end() {
         search_short_chain();
+        refine();
         prefer_simple();
         result_.prices = bound_.prices;
         result_.gap = gap();
         return std::move(result_);
+    }
+
+    /// Few moves from the best plan so far, if it may be far from the best there is.
+    void refine() {
+        if (warm_ || gap() <= kRefineGap || decode_.n_groups() > kWideSearchGroups) {
+            return;
+        }
+        const bool is_short = decode_.n_groups() <= kExactGroupsMax;
+        ForecastPlacement start = result_.plan;
+        if (!has_prefill()) {
+            for (GroupPlacement& placed : start.placement.groups) {
+                placed.prefill_streamed = 0;  // chosen below
+            }
+        }
+        Refined refined =
+            refine_plan({.decode = &decode_,
+                         .prefill = &prefill_model_,
+                         .reserve = request_.reserve,
+                         .ladder = request_.ladder,
+                         .memory_bytes = request_.memory_bytes,
+                         .decode_weight = request_.decode_weight,
+                         .prefill_weight = request_.prefill_weight / request_.prefill_tokens,
+                         .good_enough = result_.mix_bound_seconds * (1.0 + kRefineGap / 2),
+                         .max_steps = is_short ? kRefineStepsShort : kRefineSteps,
+                         .max_replays = is_short ? kRefineReplaysShort : kRefineReplays,
+                         .thorough = is_short},
+                        {std::move(start.placement), start.decode_seconds, start.prefill_seconds});
+        if (has_prefill()) {
+            consider({.placement = refined.placement,
+                      .decode_seconds = refined.decode_seconds,
+                      .prefill_seconds = refined.prefill_seconds});
+        }
+        consider(with_prefill(std::move(refined.placement), refined.decode_seconds));
     }
 
     bool has_prefill() const { return request_.prefill_weight > 0.0; }
@@ -296,15 +334,14 @@ class Replanner::Planner {
         }
     }
 
-    /// Of a short chain the best choice among few options a group: both sides whole, and those that
-    /// are cheapest at the best prices; of a very short one also some between.
+    /// Of a short chain the best choice among few options a group.
     void search_short_chain() {
         if (decode_.n_groups() > kExactGroupsMax) {
             return;
         }
         std::vector<std::vector<int>> allowed(decode_.n_groups());
         for (std::size_t group = 0; group < allowed.size(); ++group) {
-            allowed[group] = cheapest_options(decode_.options(decode_.type_of(group)));
+            allowed[group] = options_to_search(decode_, group, bound_.prices.memory);
         }
         for (const double ring : rings()) {
             const auto exact = exact_choice(decode_, request_.memory_bytes - ring, allowed);
@@ -312,41 +349,6 @@ class Replanner::Planner {
                 consider(with_prefill(placement_of(exact->choice), exact->seconds));
             }
         }
-    }
-
-    std::vector<int> cheapest_options(std::span<const Option> options) const {
-        std::vector<std::pair<double, int>> ranked;
-        std::vector<std::pair<double, int>> by_memory;
-        for (std::size_t i = 0; i < options.size(); ++i) {
-            const Option& option = options[i];
-            if (option.piece > 0.0) {
-                continue;
-            }
-            const double seconds = std::min(option.delta.front(), option.delta.back());
-            ranked.emplace_back(seconds + bound_.prices.memory * option.memory,
-                                static_cast<int>(i));
-            by_memory.emplace_back(option.memory, static_cast<int>(i));
-        }
-        std::sort(ranked.begin(), ranked.end());
-        std::sort(by_memory.begin(), by_memory.end());
-        std::vector<int> chosen = {by_memory.front().second};
-        const bool very_short = decode_.n_groups() <= kVeryShort;
-        const std::size_t most = very_short ? kVeryShortOptions : kExactOptionsMax;
-        const auto take = [&](int option) {
-            if (chosen.size() < most &&
-                std::find(chosen.begin(), chosen.end(), option) == chosen.end()) {
-                chosen.push_back(option);
-            }
-        };
-        take(by_memory.back().second);
-        // The cheapest are much alike, and do not fill the memory together.
-        for (std::size_t i = 1; i < kVeryShortOptions / 2 && very_short; ++i) {
-            take(by_memory[by_memory.size() * i * 2 / kVeryShortOptions].second);
-        }
-        for (const auto& [cost, option] : ranked) {
-            take(option);
-        }
-        return chosen;
     }
 
     std::size_t prefills_tried() const {

@@ -11,8 +11,7 @@ namespace ballast::test {
 namespace {
 
 constexpr double kTimeLimitSeconds = 6.0;
-// Chains that stream in most of their groups may need a division that no price singles out.
-constexpr int kWorseMax = 1;
+constexpr double kWorseMax = 0.025;
 
 TEST(PlannerOnShortChains, IsNearTheBestOfAllDivisions) {
     if (!milp_available()) {
@@ -21,7 +20,7 @@ TEST(PlannerOnShortChains, IsNearTheBestOfAllDivisions) {
         }
         GTEST_SKIP() << "SKIPPED: no Python with scipy (set BALLAST_PYTHON)";
     }
-    constexpr std::size_t kInstances = 14;
+    constexpr std::size_t kInstances = 22;
     std::vector<Instance> instances;
     std::vector<ExactProblem> problems;
     instances.reserve(kInstances);
@@ -37,29 +36,24 @@ TEST(PlannerOnShortChains, IsNearTheBestOfAllDivisions) {
     }
     const std::vector<MilpAnswer> answers = solve_milp(problems, kTimeLimitSeconds);
     std::vector<double> excess;
-    int n_worse = 0;
     for (std::size_t i = 0; i < kInstances; ++i) {
         ASSERT_TRUE(answers[i].found) << instances[i].name;
         const PlanQuality plan = plan_quality(instances[i], decode_request_of(instances[i]));
         EXPECT_TRUE(plan.faults.empty()) << instances[i].name << ": " << plan.faults.front();
         // What the solver found may take longer than it says, because it does not see single tiles.
         excess.push_back(plan.decode / answers[i].objective_seconds - 1.0);
-        EXPECT_LE(excess.back(), 0.08) << instances[i].name;
-        if (excess.back() > 0.025) {
-            ++n_worse;
-            fmt::print("{}, {}: plan {} s, solver {} s (bound {} s), its choice takes {} s\n",
-                       instances[i].name,
-                       answers[i].status,
-                       plan.decode,
-                       answers[i].objective_seconds,
-                       answers[i].bound_seconds,
-                       reference_step_seconds(instances[i].catalog,
-                                              instances[i].hardware,
-                                              answers[i].placement,
-                                              instances[i].decode()));
-        }
+        EXPECT_LE(excess.back(), kWorseMax)
+            << fmt::format("{}, {}: plan {} s, solver {} s (bound {} s), its choice takes {} s",
+                           instances[i].name,
+                           answers[i].status,
+                           plan.decode,
+                           answers[i].objective_seconds,
+                           answers[i].bound_seconds,
+                           reference_step_seconds(instances[i].catalog,
+                                                  instances[i].hardware,
+                                                  answers[i].placement,
+                                                  instances[i].decode()));
     }
-    EXPECT_LE(n_worse, kWorseMax);
     EXPECT_LE(quantile(excess, 0.5), 0.01);
     RecordProperty("median", std::to_string(quantile(excess, 0.5)));
     RecordProperty("most", std::to_string(quantile(excess, 1.0)));
