@@ -12,6 +12,8 @@ namespace {
 
 // A group of more than 128 GiB is not worth looking at in more detail: files may claim any size.
 constexpr double kTilesMax = 4096;
+// Shares of bytes that are whole tiles may come out a little above by rounding.
+constexpr double kByteRounding = 0.5;
 
 }  // namespace
 
@@ -48,8 +50,8 @@ double CopyLane::cross(double begin, double bytes) {
 }
 
 double CopyLane::stream(double bytes, double seconds, double ready) {
-    const double tile_max = static_cast<double>(kTileBytesMax);
-    const int n_tiles = static_cast<int>(std::min(std::ceil(bytes / tile_max), kTilesMax));
+    const double tiles = std::ceil((bytes - kByteRounding) / static_cast<double>(kTileBytesMax));
+    const int n_tiles = static_cast<int>(std::clamp(tiles, 1.0, kTilesMax));
     const double tile_bytes = bytes / n_tiles;
     const double tile_seconds = seconds / n_tiles;
     double device = ready;

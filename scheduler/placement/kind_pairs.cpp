@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -56,7 +57,13 @@ class BestMixes {
 };
 
 /// A kind, and what a plan of it alone takes at least at the prices.
-using Priced = std::pair<double, std::size_t>;
+struct Priced {
+    double least = 0.0;
+    std::size_t kind = 0;
+    bool fits = false;  // alone, without which it cannot be the smaller of two
+
+    friend auto operator<=>(const Priced&, const Priced&) = default;
+};
 
 /// A mix of two kinds is estimated between what they take at the prices, or higher: memory that it
 /// leaves free only lowers what it seems to take.
@@ -73,7 +80,8 @@ std::vector<Priced> by_price(const PairSearch& search, const HeadOption& head) {
                              search.prices.link * (kind.link_seconds + head.link_seconds) +
                              kind.prefill + head.prefill +
                              search.prices.memory * (kind.memory - room);
-        ranked.emplace_back(least - kRounding * std::abs(least), i);
+        ranked.push_back(
+            {.least = least - kRounding * std::abs(least), .kind = i, .fits = kind.memory <= room});
     }
     std::sort(ranked.begin(), ranked.end());
     return ranked;
@@ -109,7 +117,11 @@ void pair(const PairSearch& search,
     const double link =
         of_a * more.link_seconds + (1.0 - of_a) * less.link_seconds + head.link_seconds;
     const double prefill = of_a * more.prefill + (1.0 - of_a) * less.prefill + head.prefill;
-    best.add({.estimate = std::max(layers, link) + prefill,
+    const double estimate = std::max(layers, link) + prefill;
+    if (estimate > best.limit()) {
+        return;
+    }
+    best.add({.estimate = estimate,
               .head_rank = head_rank,
               .a = static_cast<int>(a),
               .b = static_cast<int>(b),
@@ -129,10 +141,12 @@ std::vector<Mix> pair_kinds(const PairSearch& search) {
     // The cheapest first, so that the others have something to beat.
     std::sort(heads.begin(), heads.end());
     for (const auto& [ranked, head] : heads) {
-        for (std::size_t i = 0; i < ranked.size() && ranked[i].first <= best.limit(); ++i) {
+        for (std::size_t i = 0; i < ranked.size() && ranked[i].least <= best.limit(); ++i) {
             for (std::size_t j = i; j < ranked.size(); ++j) {
-                const auto [b, a] = std::minmax(ranked[i].second, ranked[j].second);
-                pair(search, head, a, b, best);
+                if (ranked[i].fits || ranked[j].fits) {
+                    const auto [b, a] = std::minmax(ranked[i].kind, ranked[j].kind);
+                    pair(search, head, a, b, best);
+                }
             }
         }
     }

@@ -35,7 +35,7 @@ class PrefillSearch {
 
     PrefillChoice run() {
         Shares best = {1.0, 1.0, 1.0, 1.0};
-        double best_estimate = estimate(best);
+        double best_estimate = estimate(best, std::numeric_limits<double>::infinity());
         for (int round = 0; round < kRounds; ++round) {
             const double before = best_estimate;
             for (std::size_t kind = 0; kind < kKinds; ++kind) {
@@ -45,7 +45,7 @@ class PrefillSearch {
                 for (const double share : kPrefillShares) {
                     Shares tried = best;
                     tried[kind] = share;
-                    const double seconds = estimate(tried);
+                    const double seconds = estimate(tried, best_estimate);
                     if (seconds < best_estimate) {
                         best_estimate = seconds;
                         best = tried;
@@ -57,16 +57,18 @@ class PrefillSearch {
             }
         }
         PrefillChoice choice = {.seconds = std::numeric_limits<double>::infinity()};
+        std::vector<Placement> replayed;
         for (const Shares& shares : {best, Shares{1.0, 1.0, 1.0, 1.0}, Shares{}}) {
-            Placement placement = placement_;
-            for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-                placement.groups[i].prefill_streamed = streamed(i, shares);
+            Placement placement = with(shares);
+            if (std::find(replayed.begin(), replayed.end(), placement) != replayed.end() ||
+                !fits(placement)) {
+                continue;
             }
-            const double seconds = fits(placement) ? model_.seconds(placement)
-                                                   : std::numeric_limits<double>::infinity();
+            const double seconds = model_.seconds(placement);
             if (seconds < choice.seconds) {
-                choice = {.placement = std::move(placement), .seconds = seconds};
+                choice = {.placement = placement, .seconds = seconds};
             }
+            replayed.push_back(std::move(placement));
         }
         return choice;
     }
@@ -87,9 +89,11 @@ class PrefillSearch {
             }
             if (type == examples_.size()) {
                 examples_.push_back(i);
+                n_of_type_.push_back(0);
                 most_.push_back(most_streamed(group, placed));
             }
             type_of_.push_back(type);
+            ++n_of_type_[type];
         }
         costs_.resize(examples_.size());
     }
@@ -150,29 +154,40 @@ class PrefillSearch {
     }
 
     /// The chain and the link's balance, whichever is longer; infinite where memory does not allow
-    /// it.
-    double estimate(const Shares& shares) {
-        std::vector<const ShareCost*> of_type(examples_.size());
+    /// it. What differs only in shares of nothing is worked out once, and what the link alone
+    /// keeps from being below `limit` not at all.
+    double estimate(const Shares& shares, double limit) {
+        std::vector<int> parts;
+        std::vector<const ShareCost*> of_type;
+        double link = 0.0;
         for (std::size_t type = 0; type < examples_.size(); ++type) {
-            of_type[type] = &cost(type, streamed(examples_[type], shares));
+            parts.push_back(streamed(examples_[type], shares));
+            of_type.push_back(&cost(type, parts.back()));
+            link += n_of_type_[type] * model_.link_seconds(*of_type.back());
+        }
+        if (link >= limit) {
+            return link;
+        }
+        const auto [known, is_new] = estimates_.try_emplace(std::move(parts), link);
+        if (!is_new) {
+            return known->second;
+        }
+        if (reserve_.unified_memory && !fits(with(shares))) {
+            return known->second = std::numeric_limits<double>::infinity();
         }
         ChainState state = {.device = model_.hop_seconds(), .cpu = 0.0};
-        double link = 0.0;
         for (const std::size_t type : type_of_) {
-            const ShareCost& share = *of_type[type];
-            state = model_.advance(share, state);
-            link += model_.link_seconds(share);
+            state = model_.advance(*of_type[type], state);
         }
-        if (reserve_.unified_memory) {
-            Placement placement = placement_;
-            for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-                placement.groups[i].prefill_streamed = streamed(i, shares);
-            }
-            if (!fits(placement)) {
-                return std::numeric_limits<double>::infinity();
-            }
+        return known->second = std::max(state.cpu, link);
+    }
+
+    Placement with(const Shares& shares) const {
+        Placement placement = placement_;
+        for (std::size_t i = 0; i < placement.groups.size(); ++i) {
+            placement.groups[i].prefill_streamed = streamed(i, shares);
         }
-        return std::max(state.cpu, link);
+        return placement;
     }
 
     const StepModel& model_;
@@ -183,8 +198,10 @@ class PrefillSearch {
     std::array<bool, kKinds> present_ = {};
     std::vector<std::size_t> type_of_;   // by group
     std::vector<std::size_t> examples_;  // group of each type
+    std::vector<int> n_of_type_;         // groups
     std::vector<int> most_;              // by type
     std::vector<std::map<int, ShareCost>> costs_;
+    std::map<std::vector<int>, double> estimates_;  // by the parts of each type
 };
 
 }  // namespace

@@ -53,7 +53,8 @@ void SimWorkload::list_tiles() {
                                           options_.shape,
                                           options_.locality,
                                           unused);
-        const double n = std::ceil(work.streamed_bytes / kTileBytes);
+        // Half a byte more is rounding, not a tile.
+        const double n = std::ceil(std::max(work.streamed_bytes - 0.5, 0.0) / kTileBytes);
         tiles_of_group_.push_back(static_cast<std::size_t>(n));
         tiles_.insert(
             tiles_.end(), static_cast<std::size_t>(n), work.streamed_bytes / std::max(n, 1.0));

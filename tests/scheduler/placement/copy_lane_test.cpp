@@ -23,6 +23,9 @@ TEST(CopyLane, CutsBytesIntoTheFewestEqualTiles) {
     CopyLane lane(kLink);
     // A byte more than a tile is two tiles of half of it: 0.5 s, then 0.5 s.
     EXPECT_NEAR(lane.stream(kTile + 1, 0.2, 0.0), 1.1, 1e-6);
+    // Three tiles and a rounding error are three tiles.
+    CopyLane rounded(kLink);
+    EXPECT_NEAR(rounded.stream(3 * kTile * (1.0 + 1e-15), 1.5, 0.0), 3.5, 1e-9);
     CopyLane small(kLink);
     EXPECT_NEAR(small.stream(kTile / 4, 0.0, 0.0), 0.25, 1e-9);
 }

@@ -122,7 +122,7 @@ class Model:
             return o["tile_seconds"] * self.per_second
 
         def ahead(o):
-            tiles = math.ceil(o["streamed_bytes"] / problem["tile_bytes"])
+            tiles = math.ceil(round(o["streamed_bytes"]) / problem["tile_bytes"])
             own = o["streamed_bytes"] * min(1.0, problem["ring_tiles"] / max(tiles, 1))
             others = max(0, problem["ring_tiles"] - tiles) * problem["tile_bytes"]
             return -(own + others) * self.per_byte / link

@@ -372,8 +372,9 @@ void check(const HardwareProfile& h,
 }  // namespace
 
 int tiles_of(double streamed_bytes) {
+    // To whole bytes, which products of shares miss by rounding.
     return static_cast<int>(
-        std::ceil(streamed_bytes / static_cast<double>(scheduler::kTileBytesMax)));
+        std::ceil(std::round(streamed_bytes) / static_cast<double>(scheduler::kTileBytesMax)));
 }
 
 double reference_hop_seconds(const scheduler::TensorCatalog& catalog,

@@ -172,6 +172,7 @@ TEST(ReferenceStep, CutsIntoTheLeastNumberOfEqualTiles) {
     EXPECT_EQ(tiles_of(32.0 * kMib), 1);
     EXPECT_EQ(tiles_of(32.0 * kMib + 1), 2);
     EXPECT_EQ(tiles_of(100.0 * kMib), 4);
+    EXPECT_EQ(tiles_of(96.0 * kMib * (1.0 + 1e-15)), 3);
 }
 
 TEST(ReferenceStep, LeavesTheLinkWhatTheCpuDoesNotRead) {
