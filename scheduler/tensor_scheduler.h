@@ -77,6 +77,10 @@ class TensorScheduler {
     /// groups only some are looked at in a step, in turn.
     void observe_decode(int depth, double seconds, std::span<const GroupTime> groups);
 
+    /// What work takes, as corrected by what was observed; none before the machine was measured.
+    /// From the engine's thread.
+    const std::optional<CostModel>& costs() const { return costs_; }
+
   private:
     /// Forecast and bound of a decode step by depth, linear between the points.
     struct Curve {

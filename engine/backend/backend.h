@@ -59,6 +59,13 @@ class Backend {
     virtual Result<Chunk> allocate_chunk(std::size_t size_bytes) = 0;
     /// Only after the last event that reads it.
     virtual void free_chunk(Chunk chunk) = 0;
+    /// Host memory that the device copies from and to fastest (pinned, where there is such a
+    /// thing): at least so many bytes, mapped, of any content. It counts as the host's, and is
+    /// scarce: a few buffers to stage through, taken in advance. What is left at the end goes back
+    /// with the backend. kOutOfMemory.
+    virtual Result<Chunk> allocate_host(std::size_t size_bytes) = 0;
+    /// Only after the last event that reads or writes it.
+    virtual void free_host(Chunk chunk) = 0;
 
     // What is put on a queue may run after the call returned: memory, ops and what the context
     // views stay as they are until the event. kOverloaded: too much is on the queue, wait for an

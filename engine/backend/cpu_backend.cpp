@@ -91,6 +91,15 @@ void CpuBackend::free_chunk(Chunk chunk) {
     chunks_.erase(found);
 }
 
+Result<Chunk> CpuBackend::allocate_host(std::size_t size_bytes) {
+    constexpr std::size_t kPageBytes = 4 * kKiB;
+    BALLAST_TRY(const Chunk chunk, allocate_chunk(size_bytes));
+    for (std::size_t i = 0; i < size_bytes; i += kPageBytes) {
+        chunk.data[i] = std::byte{0};
+    }
+    return chunk;
+}
+
 Result<Event> CpuBackend::copy_in(std::byte* device, std::span<const std::byte> host) {
     std::memcpy(device, host.data(), host.size());
     return Event{++n_submitted_};

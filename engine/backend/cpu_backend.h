@@ -28,6 +28,9 @@ class CpuBackend final : public Backend {
     Status reserve(const StepLimits& limits) override;
     Result<Chunk> allocate_chunk(std::size_t size_bytes) override;
     void free_chunk(Chunk chunk) override;
+    /// Ordinary memory: the CPU copies from none faster.
+    Result<Chunk> allocate_host(std::size_t size_bytes) override;
+    void free_host(Chunk chunk) override { free_chunk(chunk); }
     Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) override;
     Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) override;
     Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) override;

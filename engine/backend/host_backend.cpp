@@ -2,6 +2,8 @@
 // Queues in rings, a thread for each, and waits with a deadline and a stop flag.
 #include "engine/backend/host_backend.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -93,6 +95,22 @@ void HostBackend::free_chunk(Chunk chunk) {
     used_bytes_ -= found->second;
     chunks_.erase(found);
     cpu_.free_chunk(chunk);
+}
+
+Result<Chunk> HostBackend::allocate_host(std::size_t size_bytes) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (lost_) {
+            return lost_error();
+        }
+    }
+    if (++n_host_allocations_ == options_.faults.failed_host) {
+        return fail(ErrorCode::kOutOfMemory, "no memory could be pinned (a planned fault)");
+    }
+    BALLAST_TRY(const Chunk chunk, cpu_.allocate_host(size_bytes));
+    // Limits are often a few MiB; pages that may be swapped out are copied from just as well.
+    static_cast<void>(mlock(chunk.data, chunk.size_bytes));
+    return chunk;
 }
 
 Result<Event> HostBackend::copy_in(std::byte* device, std::span<const std::byte> host) {

@@ -35,6 +35,7 @@ struct HostPace {
 /// Failures on purpose; calls are counted from 1, 0 is never.
 struct FaultPlan {
     std::uint64_t failed_allocation = 0;   // this allocate_chunk() gives kOutOfMemory
+    std::uint64_t failed_host = 0;         // this allocate_host() gives kOutOfMemory
     std::uint64_t failed_submission = 0;   // this submit() gives kOutOfMemory and runs nothing
     std::uint64_t lost_at_submission = 0;  // from this submission on all is kDeviceLost
     std::uint64_t seed = 1;                // of the delays
@@ -68,6 +69,9 @@ class HostBackend final : public Backend {
     Status reserve(const StepLimits& limits) override;
     Result<Chunk> allocate_chunk(std::size_t size_bytes) override;
     void free_chunk(Chunk chunk) override;
+    /// Ordinary pages, kept in memory where the system's limit allows it.
+    Result<Chunk> allocate_host(std::size_t size_bytes) override;
+    void free_host(Chunk chunk) override { cpu_.free_host(chunk); }
     Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) override;
     Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) override;
     Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) override;
@@ -128,6 +132,7 @@ class HostBackend final : public Backend {
     std::map<std::byte*, std::size_t> chunks_;
     std::uint64_t used_bytes_ = 0;
     std::uint64_t n_allocations_ = 0;
+    std::uint64_t n_host_allocations_ = 0;
     std::uint64_t n_submissions_ = 0;
 
     mutable std::mutex mutex_;         // of all below

@@ -39,6 +39,10 @@ class PacedCpu final : public Backend {
         return inner_.allocate_chunk(size_bytes);
     }
     void free_chunk(Chunk chunk) override { inner_.free_chunk(chunk); }
+    Result<Chunk> allocate_host(std::size_t size_bytes) override {
+        return inner_.allocate_host(size_bytes);
+    }
+    void free_host(Chunk chunk) override { inner_.free_host(chunk); }
     Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) override {
         return inner_.copy_in(device, host);
     }

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/units.h"
 #include "engine/runtime/assumed_hardware.h"
+#include "engine/runtime/device_choice.h"
 
 namespace ballast::runtime {
 
@@ -31,18 +32,6 @@ Result<kernels::KvType> parse_kv_type(const std::string& name) {
                 fmt::format("kv_type is \"{}\"; possible are f16 and f32", name));
 }
 
-Result<bool> wants_device(const EngineOptions& options) {
-    if (options.device == "host") {
-        return true;
-    }
-    if (options.device.empty() || options.device == "auto") {
-        return false;
-    }
-    return fail(ErrorCode::kInvalidRequest,
-                fmt::format("device is \"{}\"; possible are auto (the CPU alone) and host",
-                            options.device));
-}
-
 /// The model's catalog with keys and values of this type.
 scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType type) {
     scheduler::TensorCatalog catalog = model.catalog();
@@ -52,10 +41,6 @@ scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType 
             group.kv_bytes_per_token / model::Model::kCatalogKvBytes * element_bytes;
     }
     return catalog;
-}
-
-std::uint64_t device_budget(const EngineOptions& options) {
-    return options.vram_budget != 0 ? options.vram_budget : backend::HostOptions{}.memory_bytes;
 }
 
 ExecutorLimits limits_of(const ComputeShape& shape) {
@@ -209,34 +194,34 @@ void Compute::set_measured_hardware(scheduler::HardwareProfile hardware) {
 Status Compute::add_device(const model::Model& model,
                            const EngineOptions& options,
                            const ComputeShape& shape) {
-    const std::uint64_t budget = device_budget(options);
     backend::HostOptions host = shape.host;
-    host.threads = pool_->size();
-    host.memory_bytes = budget;
     host.shared_memory = paced_memory_;
-    device_backend_ = std::make_unique<backend::HostBackend>(*kernels_, clock_, host);
+    device_backend_ = make_device(options, *kernels_, clock_, pool_->size(), host);
     BALLAST_TRY(device_,
                 DeviceSide::create({.model = &model,
                                     .catalog = &catalog_,
                                     .backend = device_backend_.get(),
                                     .plan = shape.plan ? shape.plan : scheduler_->plan(),
-                                    .budget_bytes = budget,
+                                    .budget_bytes = device_budget(options),
                                     .limits = limits_of(shape)}));
     return {};
 }
 
-void Compute::note_decode(int depth, Nanoseconds duration) {
-    group_times_.clear();
-    for (const OpTime& time : executor_->op_times()) {
+void group_times(std::span<const OpTime> times, std::vector<scheduler::GroupTime>& groups) {
+    groups.clear();
+    for (const OpTime& time : times) {
         if (time.first_group >= 0) {
-            group_times_.push_back({.first_group = time.first_group,
-                                    .n_groups = time.n_groups,
-                                    .side = time.device == DeviceId::kCpu
-                                                ? scheduler::Side::kCpu
-                                                : scheduler::Side::kDevice,
-                                    .seconds = to_seconds(time.busy)});
+            const bool on_cpu = time.device == DeviceId::kCpu;
+            groups.push_back({.first_group = time.first_group,
+                              .n_groups = time.n_groups,
+                              .side = on_cpu ? scheduler::Side::kCpu : scheduler::Side::kDevice,
+                              .seconds = to_seconds(time.busy)});
         }
     }
+}
+
+void Compute::note_decode(int depth, Nanoseconds duration) {
+    group_times(executor_->op_times(), group_times_);
     scheduler_->observe_decode(depth, to_seconds(duration), group_times_);
 }
 

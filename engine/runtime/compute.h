@@ -117,6 +117,9 @@ class Compute {
     int blocks_per_sequence_ = 0;
 };
 
+/// A step's times as a scheduler is told of them, without the embedding, which is in no group.
+void group_times(std::span<const OpTime> times, std::vector<scheduler::GroupTime>& groups);
+
 /// Threads that compute under these options. kInvalidRequest if the option is out of range.
 Result<int> compute_threads(const EngineOptions& options);
 

@@ -28,13 +28,9 @@ constexpr std::size_t kPanelRows = 32;
 // Before anything is known: arithmetic a second of one slow thread without vector instructions.
 constexpr double kFlopsAssumed = 0.5e9;
 
-double seconds(Nanoseconds duration) {
-    return std::chrono::duration<double>(duration).count();
-}
-
 /// Chunks that fill the target at this pace.
 std::size_t chunks_at(double bytes_per_second, std::size_t n_chunks) {
-    const double wanted = bytes_per_second * seconds(kSampleTarget) / double{kChunkBytes};
+    const double wanted = bytes_per_second * to_seconds(kSampleTarget) / double{kChunkBytes};
     return static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(n_chunks)));
 }
 
@@ -111,7 +107,7 @@ Result<Sample> ReadProbe::sample() {
     }
     const auto n_threads = static_cast<std::size_t>(pool_ == nullptr ? 1 : pool_->size());
     const Sample sample{.bytes = static_cast<double>(n * kChunkBytes),
-                        .seconds = seconds(clock_.now() - begin),
+                        .seconds = to_seconds(clock_.now() - begin),
                         .disturbed = least.load() < n / n_threads / 2};
     cursor_ += n;
     pace_ = sample.bytes / std::max(sample.seconds, 1e-9);
@@ -143,7 +139,7 @@ Result<Sample> CopyProbe::sample() {
                     kChunkBytes);
     }
     const Sample sample{.bytes = static_cast<double>(n * kChunkBytes),
-                        .seconds = seconds(clock_.now() - begin)};
+                        .seconds = to_seconds(clock_.now() - begin)};
     cursor_ += n;
     pace_ = sample.bytes / std::max(sample.seconds, 1e-9);
     return sample;
@@ -174,41 +170,83 @@ Result<Sample> TouchProbe::sample() {
             left_.pop_back();
         }
     }
-    sample.seconds = seconds(clock_.now() - begin);
+    sample.seconds = to_seconds(clock_.now() - begin);
     return sample;
 }
 
-ProbeStep::ProbeStep(const kernels::KernelTable& kernels, ThreadPool& pool)
-    : pool_(pool), backend_(kernels, pool) {}
+ProbeStep::ProbeStep(backend::Backend& backend, int threads, std::size_t at_once)
+    : backend_(backend), threads_(threads), at_once_(at_once) {
+    for (std::size_t i = 0; i < at_once; ++i) {
+        ops_.push_back(
+            {.op = backend::Linear{
+                 .in = 0,
+                 .n_matrices = 1,
+                 .weights = {static_cast<backend::UnitId>(i), backend::kNoUnit, backend::kNoUnit},
+                 .outs = {1, 0, 0}}});
+    }
+}
+
+ProbeStep::~ProbeStep() {
+    for (const backend::Chunk& chunk : chunks_) {
+        backend_.free_chunk(chunk);
+    }
+}
+
+std::size_t ProbeStep::activation_bytes(const backend::StepLimits& limits) {
+    // A vector load that starts at the last element stays inside.
+    constexpr std::size_t kSlackBytes = 64;
+    return static_cast<std::size_t>(limits.rows) * (limits.k + kRowsMax) * sizeof(float) +
+           2 * kSlackBytes;
+}
+
+Result<backend::SlotView> ProbeStep::take(std::size_t n_floats) {
+    constexpr std::size_t kSlackFloats = 16;
+    BALLAST_TRY(const backend::Chunk chunk,
+                backend_.allocate_chunk((n_floats + kSlackFloats) * sizeof(float)));
+    chunks_.push_back(chunk);
+    return backend::SlotView{static_cast<float*>(static_cast<void*>(chunk.data)), n_floats};
+}
 
 Status ProbeStep::reserve(const backend::StepLimits& limits) {
     const auto n = static_cast<std::size_t>(limits.rows);
-    in_ = AlignedBuffer<float>(n * limits.k);
-    out_ = AlignedBuffer<float>(n * kRowsMax);
+    BALLAST_TRY(in_, take(n * limits.k));
+    BALLAST_TRY(out_, take(n * kRowsMax));
     tokens_.assign(n, 0);
+    std::vector<float> values(std::max(in_.width, out_.width));
     Rng rng(1);
-    for (float& value : in_.span()) {
+    for (float& value : values) {
         value = static_cast<float>(rng.next() >> 40U) * 0x1.0p-24F - 0.5F;
+    }
+    // The results' place too, so that no sample meets pages that are not there yet.
+    for (const backend::Chunk& chunk : chunks_) {
+        const auto bytes = std::as_bytes(std::span(values));
+        BALLAST_TRY(
+            const backend::Event copied,
+            backend_.copy_in(chunk.data, bytes.first(std::min(bytes.size(), chunk.size_bytes))));
+        BALLAST_TRY_STATUS(backend_.wait(copied));
     }
     return backend_.reserve(limits);
 }
 
-Status ProbeStep::multiply(const backend::WeightView& weight, int tokens) {
+Status ProbeStep::multiply(std::span<const backend::WeightView> weights, int tokens) {
     const auto n = static_cast<std::size_t>(tokens);
-    BALLAST_CHECK(weight.n_rows <= kRowsMax && n <= tokens_.size() && weight.k * n <= in_.size());
-    const std::array<backend::SlotView, 2> slots = {{{in_.data(), weight.k},  //
-                                                     {out_.data(), weight.n_rows}}};
-    const backend::OpRecord record{
-        .op = backend::Linear{.in = 0,
-                              .n_matrices = 1,
-                              .weights = {0, backend::kNoUnit, backend::kNoUnit},
-                              .outs = {1, 0, 0}}};
+    BALLAST_CHECK(weights.size() <= ops_.size() && n <= tokens_.size());
+    std::size_t n_rows_max = 0;
+    for (const backend::WeightView& weight : weights) {
+        n_rows_max = std::max(n_rows_max, weight.n_rows);
+        // One slot for the inputs of all.
+        BALLAST_CHECK(weight.k == weights[0].k);
+    }
+    const std::size_t k = weights[0].k;
+    BALLAST_CHECK(n_rows_max <= kRowsMax && k * n <= in_.width);
+    const std::array<backend::SlotView, 2> slots = {{{in_.data, k}, {out_.data, n_rows_max}}};
     const backend::StepContext context{
         .input = {.tokens = std::span<const TokenId>(tokens_).first(n),
                   .n_decode_rows = tokens <= kDecodeTokensMax ? tokens : 0},
-        .weights = {&weight, 1},
+        .weights = weights,
         .slots = slots};
-    BALLAST_TRY(const backend::Event event, backend_.submit({&record, 1}, context));
+    BALLAST_TRY(const backend::Event event,
+                backend_.submit(std::span(ops_).first(weights.size()), context));
     return backend_.wait(event);
 }
 
@@ -221,10 +259,10 @@ Status ProbeStep::attend(const backend::Attention& op,
     const auto width = static_cast<std::size_t>(op.n_heads) * static_cast<std::size_t>(op.head_dim);
     const std::size_t kv_width =
         static_cast<std::size_t>(op.n_kv_heads) * static_cast<std::size_t>(op.head_dim);
-    BALLAST_CHECK(width <= kRowsMax && n * width <= in_.size() && n <= tokens_.size());
-    const std::array<backend::SlotView, 3> slots = {{{in_.data(), width},  //
-                                                     {in_.data(), kv_width},
-                                                     {out_.data(), width}}};
+    BALLAST_CHECK(width <= kRowsMax && n * width <= in_.width && n <= tokens_.size());
+    const std::array<backend::SlotView, 3> slots = {{{in_.data, width},  //
+                                                     {in_.data, kv_width},
+                                                     {out_.data, width}}};
     const backend::OpRecord record{.op = op};
     const backend::SequenceRows rows{
         .first_row = 0, .n_rows = tokens, .first_position = first, .blocks = blocks};
@@ -240,6 +278,14 @@ Status ProbeStep::attend(const backend::Attention& op,
 
 bool ProbeStep::supports(quant::QuantType type) const {
     return backend_.supports(backend::Linear{}, type);
+}
+
+double ProbeStep::tflops() const {
+    double most = 0.0;
+    for (const auto& [type, flops] : pace) {
+        most = std::max(most, flops);
+    }
+    return most * 1e-12;
 }
 
 LinearProbe::LinearProbe(ProbeStep& step,
@@ -270,7 +316,7 @@ backend::WeightView LinearProbe::next_piece() {
     piece.n_slices = 1;
     piece.data += row_ * matrix.row_bytes;
     piece.n_rows = 1;
-    const double rows_in_target = seconds(kSampleTarget) / expected_seconds(piece);
+    const double rows_in_target = to_seconds(kSampleTarget) / expected_seconds(piece);
     const auto panels = kPanelRows * static_cast<std::size_t>(step_.threads());
     const std::size_t rows_max =
         std::clamp(kPieceBytesMax / matrix.row_bytes, panels, ProbeStep::kRowsMax);
@@ -282,33 +328,48 @@ backend::WeightView LinearProbe::next_piece() {
     return piece;
 }
 
+void LinearProbe::next_pieces() {
+    pieces_.clear();
+    double expected = 0.0;
+    do {
+        pieces_.push_back(next_piece());
+        expected += expected_seconds(pieces_.back());
+        // Inputs of one width stand in a slot together.
+    } while (pieces_.size() < step_.at_once() && 2.0 * expected < to_seconds(kSampleTarget) &&
+             matrices_[matrix_].k == matrices_[(matrix_ + 1) % matrices_.size()].k);
+}
+
 Result<Sample> LinearProbe::sample() {
     if (!warm_ && !step_.pace.contains(matrices_[0].type)) {
         // One row of activations costs the least, and shows how fast this type goes at least.
         const int tokens = std::exchange(tokens_, 1);
         const backend::WeightView piece = next_piece();
         const Nanoseconds begin = clock_.now();
-        BALLAST_TRY_STATUS(step_.multiply(piece, 1));
-        const double duration = std::max(seconds(clock_.now() - begin), 1e-9);
+        BALLAST_TRY_STATUS(step_.multiply({&piece, 1}, 1));
+        const double duration = std::max(to_seconds(clock_.now() - begin), 1e-9);
         step_.pace[piece.type] = flops_of(piece) / duration;
         tokens_ = tokens;
     }
     warm_ = true;
     Sample sample;
-    while (sample.seconds < seconds(kSampleTarget)) {
-        const backend::WeightView piece = next_piece();
-        const double expected = expected_seconds(piece);
-        if (sample.seconds == 0.0 && expected > seconds(kPieceMax)) {
+    while (sample.seconds < to_seconds(kSampleTarget)) {
+        next_pieces();
+        const double expected = expected_seconds(pieces_[0]);
+        if (sample.seconds == 0.0 && expected > to_seconds(kPieceMax)) {
             return fail(ErrorCode::kUnsupported, "this would take too long here");
         }
         const Nanoseconds begin = clock_.now();
-        BALLAST_TRY_STATUS(step_.multiply(piece, tokens_));
-        const double duration = std::max(seconds(clock_.now() - begin), 1e-9);
+        BALLAST_TRY_STATUS(step_.multiply(pieces_, tokens_));
+        const double duration = std::max(to_seconds(clock_.now() - begin), 1e-9);
+        double flops = 0.0;
+        for (const backend::WeightView& piece : pieces_) {
+            sample.bytes += static_cast<double>(piece.slice_bytes());
+            flops += flops_of(piece);
+        }
         sample.seconds += duration;
-        sample.bytes += static_cast<double>(piece.slice_bytes());
-        sample.flops += flops_of(piece);
-        double& pace = step_.pace[piece.type];
-        pace = std::max(pace, flops_of(piece) / duration);
+        sample.flops += flops;
+        double& pace = step_.pace[pieces_[0].type];
+        pace = std::max(pace, flops / duration);
     }
     return sample;
 }

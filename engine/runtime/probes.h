@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/backend/cpu_backend.h"
+#include "engine/backend/backend.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
@@ -113,14 +113,23 @@ class TouchProbe final : public Probe {
     std::atomic<unsigned> sum_{0};
 };
 
-/// The activations that linear probes share, and a backend with room for them.
+/// The activations that linear probes share, in the memory of a backend, which outlives it.
 class ProbeStep {
   public:
-    ProbeStep(const kernels::KernelTable& kernels, ThreadPool& pool);
+    /// threads: how wide the backend works, for the least rows of a matrix. at_once: most matrices
+    /// of one submission; a device that runs beside the caller is not waited for after each.
+    ProbeStep(backend::Backend& backend, int threads, std::size_t at_once = 1);
+    ~ProbeStep();
+    ProbeStep(const ProbeStep&) = delete;
+    ProbeStep& operator=(const ProbeStep&) = delete;
+
     /// Once, before the first probe samples. Of the limits rows, k, heads and blocks count.
     Status reserve(const backend::StepLimits& limits);
-    /// out = weight · activations for `tokens` rows, of the decode class up to kDecodeTokensMax.
-    Status multiply(const backend::WeightView& weight, int tokens);
+    /// Bytes of the backend's memory that reserve() takes.
+    static std::size_t activation_bytes(const backend::StepLimits& limits);
+    /// out = weight · activations for `tokens` rows, of the decode class up to kDecodeTokensMax;
+    /// each weight in turn.
+    Status multiply(std::span<const backend::WeightView> weights, int tokens);
     /// Attention of rows at positions first, first + 1, … of one sequence with these blocks.
     Status attend(const backend::Attention& op,
                   const backend::KvLayerView& layer,
@@ -128,22 +137,30 @@ class ProbeStep {
                   int first,
                   int tokens);
     bool supports(quant::QuantType type) const;
-    int threads() const { return pool_.size(); }
+    int threads() const { return threads_; }
+    std::size_t at_once() const { return at_once_; }
 
     /// Batches up to this many rows are what decoding sequences bring, larger ones a prompt's.
     static constexpr int kDecodeTokensMax = 8;
     /// Weight rows of one multiply() at most.
     static constexpr std::size_t kRowsMax = 8192;
 
+    /// The most arithmetic that any type has reached.
+    double tflops() const;
     /// Arithmetic a second that each type has reached so far, whatever the batch.
     std::map<quant::QuantType, double> pace;
 
   private:
-    ThreadPool& pool_;
-    backend::CpuBackend backend_;
-    AlignedBuffer<float> in_;
-    AlignedBuffer<float> out_;
+    Result<backend::SlotView> take(std::size_t n_floats);
+
+    backend::Backend& backend_;
+    const int threads_;
+    const std::size_t at_once_;
+    std::vector<backend::Chunk> chunks_;
+    backend::SlotView in_ = {};  // its width is the number of all floats, as of the next
+    backend::SlotView out_ = {};
     std::vector<TokenId> tokens_;
+    std::vector<backend::OpRecord> ops_;
 };
 
 /// A matrix of one type times `tokens` rows through the backend, over all the matrices in turn.
@@ -159,6 +176,8 @@ class LinearProbe final : public Probe {
   private:
     /// Some rows of the current matrix, few enough for a slice at the pace so far.
     backend::WeightView next_piece();
+    /// The next submission's pieces: as many as are expected to end in time.
+    void next_pieces();
     double expected_seconds(const backend::WeightView& piece) const;
     double flops_of(const backend::WeightView& piece) const;
 
@@ -169,6 +188,7 @@ class LinearProbe final : public Probe {
     std::size_t matrix_ = 0;
     std::size_t row_ = 0;
     bool warm_ = false;
+    std::vector<backend::WeightView> pieces_;
 };
 
 }  // namespace ballast::runtime

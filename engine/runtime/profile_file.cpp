@@ -207,8 +207,11 @@ scheduler::HardwareProfile empty_profile(const HardwareFacts& facts, std::int64_
                                       facts.cores,
                                       facts.threads,
                                       facts.kernels);
+    for (const std::string& device : facts.devices) {
+        profile.description += "; " + clean(device);
+    }
     profile.source = "measured by ballast profile";
-    profile.has_device = false;
+    profile.has_device = false;  // until its figures are there
     profile.ram_gb = static_cast<double>(facts.ram_bytes) * 1e-9;
     profile.key = hardware_key(facts);
     profile.measured_at = utc_date(unix_seconds);

@@ -67,6 +67,26 @@ std::vector<ProfileFormat> formats_of(const model::Model& model) {
     return formats;
 }
 
+std::vector<WeightView> matrices_in(std::span<const std::byte> bytes,
+                                    QuantType type,
+                                    std::size_t k,
+                                    std::size_t rows_max) {
+    std::vector<WeightView> matrices;
+    const std::size_t row_bytes = quant::row_bytes(type, k);
+    const std::size_t n_rows = std::min(bytes.size() / row_bytes, rows_max);
+    if (n_rows == 0) {
+        return matrices;
+    }
+    for (std::size_t at = 0; at + n_rows * row_bytes <= bytes.size(); at += n_rows * row_bytes) {
+        matrices.push_back({.type = type,
+                            .data = bytes.data() + at,
+                            .n_rows = n_rows,
+                            .k = k,
+                            .row_bytes = row_bytes});
+    }
+    return matrices;
+}
+
 AttentionShape attention_of(const model::Model& model) {
     return {.n_heads = model.config().n_heads,
             .n_kv_heads = model.config().n_kv_heads,

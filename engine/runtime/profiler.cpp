@@ -6,16 +6,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <functional>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "engine/base/check.h"
+#include "engine/backend/cpu_backend.h"
+#include "engine/base/byte_size.h"
 #include "engine/base/system_info.h"
 #include "engine/base/units.h"
+#include "engine/runtime/device_probes.h"
+#include "engine/runtime/profile_stage.h"
 
 namespace ballast::runtime {
 
@@ -27,9 +27,6 @@ using quant::QuantType;
 constexpr std::array<int, 4> kBatches = {1, 8, 64, 512};
 constexpr int kBatchMax = 512;
 constexpr std::array<int, 2> kAttentionBatches = {1, 64};
-// The first sample of a stage learns the pace and does not count.
-constexpr std::size_t kSamplesMachine = 9;
-constexpr std::size_t kSamplesOp = 7;
 // Samples taken again at most, so that all of it stays below ten seconds on a busy machine too.
 constexpr std::size_t kDisturbedMax = 64;
 // Reads must come from memory: this many times what the caches hold lies between two visits.
@@ -41,25 +38,6 @@ constexpr std::size_t kBufferBytesMin = 512 * kMiB;
 // Of the memory that is free, so that others are not pushed out.
 constexpr std::size_t kMemoryShare = 8;
 
-/// What a stage's samples stand for.
-enum class Purpose { kRead, kReadOneThread, kCopy, kArithmetic, kOp, kNothing };
-
-struct Stage {
-    Purpose purpose = Purpose::kNothing;
-    std::string name = {};
-    const char* op = "";
-    QuantType type = QuantType::kF32;
-    int tokens = 0;
-    std::unique_ptr<Probe> probe = {};
-    std::vector<Sample> samples = {};  // the first does not count
-    std::size_t n_disturbed = 0;       // samples that were taken again
-    bool skipped = false;              // too slow here
-
-    std::size_t n_wanted() const {
-        return 1 + (purpose == Purpose::kOp ? kSamplesOp : kSamplesMachine);
-    }
-};
-
 /// How often a thread of this process had to make room for another program's.
 std::int64_t preemptions() {
     rusage usage = {};
@@ -67,51 +45,33 @@ std::int64_t preemptions() {
     return usage.ru_nivcsw;
 }
 
-struct Spread {
-    double median = 0.0;
-    double low = 0.0;
-    double high = 0.0;
-};
-
-template <class Value>
-Spread spread_of(const Stage& stage, Value value) {
-    std::vector<double> values;
-    for (std::size_t i = 1; i < stage.samples.size(); ++i) {
-        values.push_back(std::invoke(value, stage.samples[i]));
-    }
-    if (values.empty()) {
-        return {};
-    }
-    std::sort(values.begin(), values.end());
-    const std::size_t upper = values.size() / 2;
-    const double middle =
-        values.size() % 2 == 1 ? values[upper] : (values[upper - 1] + values[upper]) / 2.0;
-    return {.median = middle, .low = values.front(), .high = values.back()};
-}
-
-/// To four digits: more would pretend that the figures repeat.
-double rounded(double value) {
-    if (value <= 0.0) {
-        return value;
-    }
-    const double scale = std::pow(10.0, 3.0 - std::floor(std::log10(value)));
-    return std::round(value * scale) / scale;
-}
-
-/// Puts the rate in the place of an older one of the same op, type and batch, or at the end.
-void replace(std::vector<scheduler::OpRate>& ops, scheduler::OpRate rate) {
-    const auto old = std::find_if(ops.begin(), ops.end(), [&](const scheduler::OpRate& other) {
-        return other.op == rate.op && other.type == rate.type && other.tokens == rate.tokens;
-    });
-    if (old == ops.end()) {
-        ops.push_back(std::move(rate));
-    } else {
-        *old = std::move(rate);
-    }
-}
-
 std::string_view type_name(QuantType type) {
     return quant::traits(type).name;
+}
+
+/// What is taken of the device, and for it: each past the caches, and no more than it has.
+DeviceSizes device_sizes(const ProfilerOptions& options) {
+    const std::uint64_t beside = DeviceProbes::bytes_beside_weights(options.row_length);
+    const std::uint64_t room = options.device_bytes > beside ? options.device_bytes - beside : 0;
+    return {.pinned_bytes = kCachesMin * options.cache_bytes,
+            .weight_bytes =
+                static_cast<std::size_t>(std::min<std::uint64_t>(options.memory_bytes, room)),
+            .row_length = options.row_length};
+}
+
+Status check_room(const DeviceSizes& sizes, const ProfilerOptions& options) {
+    const std::size_t least =
+        std::max(kCachesMin * options.cache_bytes, ProbeMemory::kSegmentBytes);
+    if (sizes.weight_bytes >= least) {
+        return {};
+    }
+    const std::uint64_t wanted = DeviceProbes::bytes_beside_weights(options.row_length) + least;
+    return fail(ErrorCode::kOutOfMemory,
+                fmt::format("the device's {} are too little to measure past {} MiB of cache; it "
+                            "takes {} MiB",
+                            format_byte_size(options.device_bytes),
+                            options.cache_bytes / kMiB,
+                            (wanted + kMiB - 1) / kMiB));
 }
 
 }  // namespace
@@ -125,7 +85,15 @@ struct Profiler::State {
           clock(time),
           options(std::move(wanted)),
           memory(options.memory_bytes),
-          step(kernels, threads) {}
+          cpu(kernels, threads),
+          step(cpu, threads.size()) {
+        if (options.machine && options.device != nullptr) {
+            device = std::make_unique<DeviceProbes>(
+                DeviceParts{
+                    .device = *options.device, .memory = memory, .pool = threads, .clock = time},
+                device_sizes(options));
+        }
+    }
 
     void add_stages();
     void add_ops(const ProfileFormat& format);
@@ -140,7 +108,9 @@ struct Profiler::State {
     const Clock& clock;
     ProfilerOptions options;
     ProbeMemory memory;
+    backend::CpuBackend cpu;
     ProbeStep step;
+    std::unique_ptr<DeviceProbes> device;  // null: none is measured
     bool reserved = false;
     std::vector<Stage> stages;
     std::size_t current = 0;
@@ -171,6 +141,9 @@ Result<std::unique_ptr<Profiler>> Profiler::create(ThreadPool& pool,
                     fmt::format("too little memory is free to measure past {} MiB of cache",
                                 options.cache_bytes / kMiB));
     }
+    if (options.machine && options.device != nullptr) {
+        BALLAST_TRY_STATUS(check_room(device_sizes(options), options));
+    }
     auto state = std::make_unique<State>(pool, kernels, clock, std::move(options));
     return std::unique_ptr<Profiler>(new Profiler(std::move(state)));
 }
@@ -183,21 +156,9 @@ std::vector<WeightView> Profiler::State::made_up(QuantType type,
                                                  std::size_t k,
                                                  std::size_t rows_max) {
     std::vector<WeightView> matrices;
-    const std::size_t row_bytes = quant::row_bytes(type, k);
-    const std::size_t n_rows = std::min(ProbeMemory::kSegmentBytes / row_bytes, rows_max);
-    if (n_rows == 0) {
-        return matrices;
-    }
     for (std::size_t i = 0; i < memory.n_segments(); ++i) {
-        const auto bytes = std::as_bytes(memory.segment(i));
-        for (std::size_t at = 0; at + n_rows * row_bytes <= bytes.size();
-             at += n_rows * row_bytes) {
-            matrices.push_back({.type = type,
-                                .data = bytes.data() + at,
-                                .n_rows = n_rows,
-                                .k = k,
-                                .row_bytes = row_bytes});
-        }
+        const auto more = matrices_in(std::as_bytes(memory.segment(i)), type, k, rows_max);
+        matrices.insert(matrices.end(), more.begin(), more.end());
     }
     return matrices;
 }
@@ -282,6 +243,9 @@ void Profiler::State::add_stages() {
     if (options.machine && AttentionProbe::fits(options.attention)) {
         add_attention();
     }
+    if (device != nullptr) {
+        device->add_stages(stages);
+    }
 }
 
 backend::StepLimits Profiler::State::limits() const {
@@ -309,6 +273,9 @@ Status Profiler::run_slice() {
         return {};
     }
     if (!state.reserved) {
+        if (state.device != nullptr && !state.device->ready()) {
+            return state.device->take();
+        }
         BALLAST_TRY_STATUS(state.step.reserve(state.limits()));
         state.add_stages();
         state.reserved = true;
@@ -382,65 +349,24 @@ int Profiler::n_disturbed() const {
 }
 
 std::vector<Figure> Profiler::figures() const {
-    std::vector<Figure> figures;
-    for (const Stage& stage : state_->stages) {
-        if (stage.samples.empty()) {
-            continue;
-        }
-        const bool arithmetic = stage.purpose == Purpose::kArithmetic || stage.tokens > 1;
-        const Spread spread = spread_of(stage, [&](const Sample& sample) {
-            return arithmetic ? sample.gflops() : sample.gbps();
-        });
-        figures.push_back({.name = stage.name,
-                           .unit = arithmetic ? "GFLOPS" : "GB/s",
-                           .median = spread.median,
-                           .low = spread.low,
-                           .high = spread.high});
-    }
-    return figures;
+    return figures_of(state_->stages);
 }
 
 void Profiler::fill(scheduler::HardwareProfile& profile) const {
-    const auto gbps = [](const Stage& stage) {
-        return rounded(spread_of(stage, &Sample::gbps).median);
-    };
-    const auto gflops = [](const Stage& stage) {
-        return rounded(spread_of(stage, &Sample::gflops).median);
-    };
-    double gflops_max = 0.0;
-    for (const Stage& stage : state_->stages) {
-        if (stage.samples.empty()) {
-            continue;
-        }
-        if (stage.purpose == Purpose::kRead) {
-            profile.cpu_read_gbps = gbps(stage);
-        } else if (stage.purpose == Purpose::kReadOneThread) {
-            profile.cpu_read_one_thread_gbps = gbps(stage);
-        } else if (stage.purpose == Purpose::kCopy) {
-            profile.copy_gbps = gbps(stage);
-        } else if (stage.purpose == Purpose::kArithmetic) {
-            gflops_max = std::max(gflops_max, gflops(stage));
-        } else if (stage.purpose == Purpose::kOp) {
-            replace(profile.ops,
-                    {.op = stage.op,
-                     .type = std::string(type_name(stage.type)),
-                     .tokens = stage.tokens,
-                     .cpu_gbps = gbps(stage),
-                     .cpu_gflops = gflops(stage)});
+    const ProfilerOptions& options = state_->options;
+    fill_profile(state_->stages, profile);
+    // So slow that a prompt's batch was left out: what any op has reached.
+    if (options.machine && profile.cpu_tflops == 0.0) {
+        profile.cpu_tflops = rounded(state_->step.tflops());
+    }
+    if (state_->device != nullptr) {
+        profile.has_device = true;
+        profile.unified_memory = false;
+        profile.device_memory_gb = static_cast<double>(options.device_bytes) * 1e-9;
+        if (profile.device_tflops == 0.0) {
+            profile.device_tflops = rounded(state_->device->tflops());
         }
     }
-    if (!state_->options.machine) {
-        return;
-    }
-    if (gflops_max == 0.0) {
-        // So slow that a prompt's batch was left out: what any op has reached.
-        for (const auto& [type, pace] : state_->step.pace) {
-            gflops_max = std::max(gflops_max, pace * 1e-9);
-        }
-    }
-    profile.cpu_tflops = rounded(gflops_max * 1e-3);
-    // Nobody else reads where there is no device.
-    profile.dram_gbps = std::max(profile.dram_gbps, profile.cpu_read_gbps);
 }
 
 }  // namespace ballast::runtime

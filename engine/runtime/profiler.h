@@ -5,13 +5,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/backend/backend.h"
 #include "engine/runtime/attention_probe.h"
-#include "engine/runtime/probes.h"
 #include "engine/runtime/profile_formats.h"
+#include "engine/runtime/profile_stage.h"
 #include "scheduler/profile/hardware_profile.h"
 
 namespace ballast::runtime {
@@ -25,22 +27,17 @@ struct ProfilerOptions {
     /// Memory to read, more than four times the last-level caches; 0: by this machine.
     std::size_t memory_bytes = 0;
     std::size_t cache_bytes = 0;  // of the last-level caches; 0: by this machine
-};
-
-/// A figure's median over its samples, and how far they spread.
-struct Figure {
-    std::string name;
-    std::string unit;
-    double median = 0.0;
-    double low = 0.0;
-    double high = 0.0;
+    /// A second device that is measured with the machine, and its link; null: none. Of its memory
+    /// device_bytes may be used. It outlives the profiler, and nobody else uses it in a slice.
+    backend::Backend* device = nullptr;
+    std::uint64_t device_bytes = 0;
 };
 
 /// Lives on the thread that may run the pool, which nobody else uses during a slice. Pool, kernels,
 /// clock and the formats' weights outlive it.
 class Profiler {
   public:
-    /// kOutOfMemory if there is not enough memory to get past the caches.
+    /// kOutOfMemory if there is not enough memory to get past the caches, here or on the device.
     static Result<std::unique_ptr<Profiler>> create(ThreadPool& pool,
                                                     const kernels::KernelTable& kernels,
                                                     const Clock& clock,
@@ -51,7 +48,7 @@ class Profiler {
 
     bool done() const;
     /// Does the next piece, below 100 ms. Throws std::bad_alloc where memory ends. Errors: those of
-    /// Backend::submit().
+    /// the backends.
     Status run_slice();
     /// Forgets what the last slice measured, because something else ran at the same time; done()
     /// may be false again.

@@ -269,7 +269,7 @@ Command add_profile(CLI::App& root) {
     app->add_option("MODEL", args->model, "A GGUF file whose weight types are measured.");
     app->add_option("--out", args->out, "Where a copy of the profile goes.")->type_name("FILE");
     app->add_flag("--json", args->json, "Print the profile as it is stored.");
-    add_setting_options(*app, args->overrides, {"--threads"});
+    add_setting_options(*app, args->overrides, {"--threads", "--device", "--vram-budget"});
     return {app, [args]() -> Result<Invocation> { return *args; }};
 }
 

@@ -2,6 +2,7 @@
 // `ballast profile`: measures this machine for the planner and stores what it finds.
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/thread_pool.h"
 #include "engine/runtime/compute.h"
+#include "engine/runtime/device_choice.h"
 #include "engine/runtime/loaded_model.h"
 #include "engine/runtime/profile_file.h"
 #include "engine/runtime/profiler.h"
@@ -36,10 +38,13 @@ Status measure(runtime::Profiler& profiler) {
 }
 
 void print_table(const runtime::Profiler& profiler, const scheduler::HardwareProfile& profile) {
-    fmt::print("{}, {:.1f} GB; no device besides the CPU\n\n", profile.description, profile.ram_gb);
-    fmt::print("{:<32}{:>10}  {:<8}{}\n", "", "median", "", "spread");
+    fmt::print("{}, {:.1f} GB{}\n\n",
+               profile.description,
+               profile.ram_gb,
+               profile.has_device ? "" : "; no device besides the CPU");
+    fmt::print("{:<36}{:>10}  {:<8}{}\n", "", "median", "", "spread");
     for (const runtime::Figure& figure : profiler.figures()) {
-        fmt::print("{:<32}{:>10.1f}  {:<8}{:.1f} to {:.1f}\n",
+        fmt::print("{:<36}{:>10.1f}  {:<8}{:.1f} to {:.1f}\n",
                    figure.name,
                    figure.median,
                    figure.unit,
@@ -66,14 +71,22 @@ Status run(const ProfileArgs& args, const config::Environment& environment) {
     const runtime::EngineOptions& engine = settings.config.engine;
     BALLAST_TRY(const kernels::KernelTable* kernels, kernels::choose_kernels(engine.force_isa));
     BALLAST_TRY(const int n_threads, runtime::compute_threads(engine));
+    BALLAST_TRY(const bool with_device, runtime::wants_device(engine));
     std::optional<runtime::LoadedModel> model;
     if (!args.model.empty()) {
         BALLAST_TRY(model, runtime::load_model(args.model, ""));
     }
     ThreadPool pool(n_threads);
     const SystemClock clock;
-    const runtime::HardwareFacts facts = runtime::detect_hardware(*kernels, n_threads);
+    runtime::HardwareFacts facts = runtime::detect_hardware(*kernels, n_threads);
     runtime::ProfilerOptions options{.formats = runtime::default_formats()};
+    std::unique_ptr<backend::Backend> device;
+    if (with_device) {
+        device = runtime::make_device(engine, *kernels, clock, n_threads);
+        facts.devices = {device->name()};
+        options.device = device.get();
+        options.device_bytes = runtime::device_budget(engine);
+    }
     if (model) {
         options.formats = runtime::formats_of(*model->model);
         options.attention = runtime::attention_of(*model->model);

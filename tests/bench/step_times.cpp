@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "engine/runtime/loaded_model.h"
 #include "scheduler/placement/planner.h"
 #include "scheduler/profile/profile_store.h"
+#include "scheduler/tensor_scheduler.h"
 
 namespace ballast {
 namespace {
@@ -25,7 +27,6 @@ namespace {
 using scheduler::GroupKind;
 using scheduler::HardwareProfile;
 using scheduler::Placement;
-using scheduler::Side;
 
 // Slow enough that one thread of any machine keeps the pace, with what it computes beside reading.
 constexpr double kDeviceGbps = 3.0;
@@ -67,26 +68,33 @@ backend::HostOptions host_of(const HardwareProfile& machine) {
 }
 
 /// What a hop takes on the paced device, as the profile measures it.
-double measured_hop_us(const HardwareProfile& machine) {
+Result<double> measured_hop_us(const HardwareProfile& machine) {
     const SystemClock clock;
     const kernels::KernelTable& kernels = **kernels::choose_kernels("");
     backend::HostBackend device(kernels, clock, host_of(machine));
-    runtime::ProbeMemory memory(2 * runtime::ProbeMemory::kSegmentBytes);
-    while (memory.grow()) {
+    runtime::Link link(device, runtime::Link::kPieceBytes);
+    for (bool more = true; more;) {
+        BALLAST_TRY(more, link.grow());
     }
-    ThreadPool pool(1);
-    const auto rates = runtime::measure_link(device, memory, pool, clock);
-    return rates ? rates->hop_us : 0.0;
+    BALLAST_TRY(const runtime::Sample hop, runtime::HopProbe(link, clock).sample());
+    return hop.seconds * 1e6;
 }
 
 class Report {
   public:
     Report(const model::Model& model, HardwareProfile machine, int n_steps)
-        : model_(model), machine_(std::move(machine)), costs_(machine_), n_steps_(n_steps) {}
+        : model_(model), machine_(std::move(machine)), n_steps_(n_steps) {}
 
     Status run() {
         BALLAST_TRY(const auto cpu, make_compute(scheduler::cpu_only(model_.catalog())));
         catalog_ = cpu->catalog();
+        learnt_ = std::make_unique<scheduler::TensorScheduler>(
+            scheduler::SchedulerSetup{.catalog = catalog_,
+                                      .hardware = machine_,
+                                      .device_bytes = static_cast<double>(kDeviceBytes),
+                                      .reserve = {.tokens = kContext},
+                                      .context = kContext},
+            clock_);
         BALLAST_TRY_STATUS(fit());
         fmt::print("{:<26}{:>7}{:>11}{:>10}{:>9}{:>10}{:>9}\n",
                    "placement",
@@ -134,7 +142,6 @@ class Report {
         BALLAST_TRY(const auto compute, make_compute(placement));
         cache::BlockTable table(compute->blocks(), compute->blocks_per_sequence());
         BALLAST_TRY_STATUS(table.grow(kPrompt + n_steps_));
-        const SystemClock clock;
         std::vector<double> times;
         for (int step = 0; step <= n_steps_; ++step) {
             const bool prompt = step == 0;
@@ -143,21 +150,21 @@ class Report {
                                              .first_position = prompt ? 0 : kPrompt + step - 1,
                                              .blocks = table.blocks()};
             const std::int32_t last = static_cast<std::int32_t>(tokens.size()) - 1;
-            const Nanoseconds begin = clock.now();
+            const Nanoseconds begin = clock_.now();
             BALLAST_TRY_STATUS(compute->executor().run({.tokens = tokens,
                                                         .sequences = {&rows, 1},
                                                         .n_decode_rows = prompt ? 0 : 1,
                                                         .output_rows = {&last, 1}}));
             if (!prompt) {
-                times.push_back(to_seconds(clock.now() - begin));
-                note(kPrompt + step - 1, compute->executor().op_times());
+                times.push_back(to_seconds(clock_.now() - begin));
+                note(kPrompt + step - 1, times.back(), compute->executor().op_times());
             }
         }
         return median(times);
     }
 
-    /// Attention on one side and the rest on the other, and the reverse: each kind on each side,
-    /// but for the head on the device, which is not timed apart from what comes before it.
+    /// Attention on one side and the rest on the other, and the reverse: each kind on each side.
+    /// Learns as a server does, which tells its scheduler of each step.
     Status fit() {
         for (const bool attention : {true, false}) {
             Placement placement = scheduler::cpu_only(catalog_);
@@ -166,25 +173,15 @@ class Report {
                     put_on_device(placement, i);
                 }
             }
-            BALLAST_TRY_STATUS(
-                decode(placement, [&](int depth, std::span<const runtime::OpTime> times) {
-                    for (const runtime::OpTime& time : times) {
-                        observe(depth, time);
-                    }
-                }));
+            std::vector<scheduler::GroupTime> groups;
+            const auto learn =
+                [&](int depth, double seconds, std::span<const runtime::OpTime> times) {
+                    runtime::group_times(times, groups);
+                    learnt_->observe_decode(depth, seconds, groups);
+                };
+            BALLAST_TRY_STATUS(decode(placement, learn));
         }
         return {};
-    }
-
-    void observe(int depth, const runtime::OpTime& time) {
-        if (time.first_group < 0 || time.n_groups != 1) {
-            return;
-        }
-        const auto& group = catalog_.groups[static_cast<std::size_t>(time.first_group)];
-        const Side side = time.device == DeviceId::kCpu ? Side::kCpu : Side::kDevice;
-        const double predicted = costs_.seconds(
-            side, group.kind, scheduler::group_work(group, {.tokens = 1, .depth = depth}));
-        costs_.observe(side, group.kind, predicted, to_seconds(time.busy));
     }
 
     void put_on_device(Placement& placement, std::size_t group) const {
@@ -248,10 +245,10 @@ class Report {
     }
 
     Status compare(const Named& named) {
-        const auto nothing = [](int, std::span<const runtime::OpTime>) {};
+        const auto nothing = [](int, double, std::span<const runtime::OpTime>) {};
         BALLAST_TRY(const double measured, decode(named.placement, nothing));
         const double plain = forecast(scheduler::CostModel(machine_), named.placement);
-        const double fitted = forecast(costs_, named.placement);
+        const double fitted = forecast(*learnt_->costs(), named.placement);
         const auto n_on_device = std::count_if(
             named.placement.groups.begin(), named.placement.groups.end(), [](const auto& placed) {
                 return placed.resident > 0;
@@ -279,8 +276,9 @@ class Report {
 
     const model::Model& model_;
     HardwareProfile machine_;
-    scheduler::CostModel costs_;  // fitted
+    SystemClock clock_;
     scheduler::TensorCatalog catalog_;
+    std::unique_ptr<scheduler::TensorScheduler> learnt_;
     int n_steps_;
     std::vector<double> errors_;
     std::vector<double> fitted_errors_;
@@ -291,7 +289,7 @@ Status run(const std::string& path, const std::string& machine_name, int n_steps
     BALLAST_TRY(const HardwareProfile shipped, scheduler::stored_hardware(machine_name));
     HardwareProfile machine = scaled(shipped);
     machine.device_memory_gb = static_cast<double>(kDeviceBytes) * 1e-9;
-    machine.hop_us = measured_hop_us(machine);
+    BALLAST_TRY(machine.hop_us, measured_hop_us(machine));
     fmt::print(
         "{} at {:.3g} of its speed: device {:.2f}, CPU {:.2f}, link {:.2f}, both {:.2f} "
         "GB/s; a hop was measured to take {:.0f} us; {} decode steps\n\n",

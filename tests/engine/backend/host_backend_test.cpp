@@ -3,6 +3,7 @@
 // faults, and an end with work still queued.
 #include "engine/backend/host_backend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -377,6 +378,43 @@ TEST(HostBackend, FailsTheAllocationThatIsPlannedToFail) {
     EXPECT_TRUE(host.allocate_chunk(100).has_value());
 }
 
+TEST(HostBackend, GivesHostMemoryBesideItsOwn) {
+    const SystemClock clock;
+    // The leak check of the sanitizers' build sees whether the end frees what is left.
+    HostBackend host(scalar(), clock, {.memory_bytes = kMiB});
+    const auto pinned = host.allocate_host(2 * kMiB);
+    ASSERT_TRUE(pinned.has_value());
+    EXPECT_GE(pinned->size_bytes, 2 * kMiB);
+    EXPECT_EQ(host.used_bytes(), 0U);
+    const auto left = host.allocate_host(1);
+    ASSERT_TRUE(left.has_value());
+    EXPECT_NE(left->data, pinned->data);
+    const auto chunk = host.allocate_chunk(kMiB);
+    ASSERT_TRUE(chunk.has_value());
+
+    const std::span<std::byte> bytes(pinned->data, kMiB);
+    std::fill(bytes.begin(), bytes.end(), std::byte{7});
+    const auto in = host.copy_in(chunk->data, bytes);
+    ASSERT_TRUE(in.has_value() && host.wait(*in).has_value());
+    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    const auto out = host.copy_out(bytes, chunk->data);
+    ASSERT_TRUE(out.has_value() && host.wait(*out).has_value());
+    EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{7}), std::ptrdiff_t{kMiB});
+    host.free_host(*pinned);
+    EXPECT_EQ(host.used_bytes(), kMiB);
+}
+
+TEST(HostBackend, FailsTheHostAllocationThatIsPlannedToFail) {
+    const SystemClock clock;
+    HostBackend host(scalar(), clock, {.faults = {.failed_host = 2}});
+    EXPECT_TRUE(host.allocate_host(100).has_value());
+    EXPECT_TRUE(host.allocate_chunk(100).has_value());
+    const auto failed = host.allocate_host(100);
+    ASSERT_FALSE(failed.has_value());
+    EXPECT_EQ(failed.error().code, ErrorCode::kOutOfMemory);
+    EXPECT_TRUE(host.allocate_host(100).has_value());
+}
+
 TEST(HostBackend, FailsTheSubmissionThatIsPlannedToFailAndGoesOn) {
     const SystemClock clock;
     HostBackend host(scalar(), clock, {.faults = {.failed_submission = 1}});
@@ -413,6 +451,7 @@ TEST(HostBackend, IsLostFromTheSubmissionThatIsPlanned) {
     EXPECT_EQ(back, std::vector<float>(kRows * kWidth, 7.0F));
     EXPECT_EQ(host.submit(ops, step.context()).error().code, ErrorCode::kDeviceLost);
     EXPECT_EQ(host.allocate_chunk(1).error().code, ErrorCode::kDeviceLost);
+    EXPECT_EQ(host.allocate_host(1).error().code, ErrorCode::kDeviceLost);
 }
 
 TEST(HostBackend, RefusesWorkWhenItsQueueIsFull) {

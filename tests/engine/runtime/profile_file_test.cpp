@@ -92,6 +92,30 @@ TEST(ProfileFile, NoticesThatTheHardwareHasChanged) {
     EXPECT_TRUE(load_profile(folder.path(), hardware_key(facts())).profile);
 }
 
+TEST(ProfileFile, KeepsAMachineWithADeviceApartFromTheSameWithout) {
+    const test::TempDir folder;
+    HardwareFacts with = facts();
+    with.devices = {"host (cpu (avx2, 8 threads), 256MiB)"};
+    scheduler::HardwareProfile measured = profile(with);
+    measured.has_device = true;
+    measured.link_gbps = 3.0;
+    measured.device_read_gbps = 20.0;
+    measured.device_tflops = 0.25;
+    measured.hop_us = 8.0;
+    ASSERT_TRUE(store_profile(folder.path(), measured));
+    EXPECT_NE(measured.description.find("; host (cpu"), std::string::npos);
+    const StoredProfile without = load_profile(folder.path(), hardware_key(facts()));
+    EXPECT_FALSE(without.profile);
+    EXPECT_EQ(without.reason,
+              "the hardware has changed: devices none, was host (cpu (avx2, 8 threads), 256MiB)");
+    const StoredProfile found = load_profile(folder.path(), hardware_key(with));
+    ASSERT_TRUE(found.profile) << found.reason;
+    EXPECT_EQ(*found.profile, measured);
+    ASSERT_TRUE(store_profile(folder.path(), profile(facts())));
+    EXPECT_FALSE(load_profile(folder.path(), hardware_key(facts())).profile->has_device);
+    EXPECT_TRUE(load_profile(folder.path(), hardware_key(with)).profile->has_device);
+}
+
 TEST(ProfileFile, IsMeasuredAgainWhereItIsDamaged) {
     const test::TempDir folder;
     const std::string key = hardware_key(facts());

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
+#include "engine/backend/host_backend.h"
 #include "engine/runtime/compute.h"
 #include "engine/runtime/idle_profiler.h"
 #include "engine/runtime/profile_file.h"
@@ -90,6 +92,132 @@ TEST(Profiler, MeasuresAllOfAMachineWithoutADevice) {
                                  {"attention F16", 1},
                                  {"attention F16", 64}}));
     EXPECT_GE(profiler->figures().size(), 9U);
+}
+
+/// A device of threads in the place of a GPU.
+struct Device {
+    explicit Device(backend::FaultPlan faults = {})
+        : host(**kernels::choose_kernels(""), time, {.memory_bytes = kBytes, .faults = faults}) {}
+    ProfilerOptions options() {
+        ProfilerOptions with = small();
+        with.device = &host;
+        with.device_bytes = kBytes;
+        return with;
+    }
+    static constexpr std::uint64_t kBytes = 64 * kMiB;
+    SystemClock time;
+    backend::HostBackend host;
+};
+
+TEST(Profiler, MeasuresADeviceAndItsLink) {
+    Machine machine;
+    Device device;
+    auto profiler = machine.profiler(device.options());
+    run_to_end(*profiler);
+    scheduler::HardwareProfile profile =
+        runtime::empty_profile({.cpu = "x", .cores = 2, .ram_bytes = 1 << 30}, 0);
+    profiler->fill(profile);
+    const auto again = scheduler::parse_hardware(scheduler::write_hardware(profile), "again");
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(*again, profile);
+    EXPECT_TRUE(again->has_device);
+    EXPECT_FALSE(again->unified_memory);
+    EXPECT_DOUBLE_EQ(again->device_memory_gb, 0.067108864);
+    // Each figure is that of its own stage, the larger one where there are several.
+    std::map<std::string, double> medians;
+    for (const runtime::Figure& figure : profiler->figures()) {
+        medians[figure.name] = figure.median;
+        EXPECT_EQ(figure.unit == "us", figure.name == "hop") << figure.name;
+    }
+    const auto most = [&](const char* one, const char* other) {
+        return std::max(medians.at(one), medians.at(other));
+    };
+    constexpr double kDigits = 1e-3;
+    const auto near = [](double value, double expected) {
+        EXPECT_GT(expected, 0.0);
+        EXPECT_NEAR(value / expected, 1.0, kDigits);
+    };
+    near(again->link_gbps, medians.at("link, pinned"));
+    near(again->link_staged_gbps, medians.at("link, staged"));
+    near(again->hop_us, medians.at("hop"));
+    near(again->dram_gbps, most("CPU and link together", "CPU reads, 2 threads"));
+    near(again->device_read_gbps, most("device reads Q8_0", "device reads Q4_K"));
+    near(again->device_tflops * 1e3,
+         most("device arithmetic Q8_0, 512 tokens", "device arithmetic Q4_K, 512 tokens"));
+    EXPECT_GT(medians.at("link, pinned, back"), 0.0);
+    EXPECT_GT(device.host.used_bytes(), 32 * kMiB);
+    profiler.reset();
+    EXPECT_EQ(device.host.used_bytes(), 0U);
+}
+
+TEST(Profiler, TakesDroppedSlicesOfADeviceAgain) {
+    Machine machine;
+    Device device;
+    const auto profiler = machine.profiler(device.options());
+    bool in_device = false;
+    bool drop = false;
+    for (int n = 0; !profiler->done(); ++n) {
+        ASSERT_LT(n, kSlicesMax);
+        const bool taking = profiler->doing() == "taking memory";
+        in_device = in_device || profiler->doing() == "link, pinned";
+        ASSERT_TRUE(profiler->run_slice());
+        if ((taking || in_device) && std::exchange(drop, !drop)) {
+            profiler->drop_slice();
+        }
+    }
+    std::vector<std::string> names;
+    for (const runtime::Figure& figure : profiler->figures()) {
+        names.push_back(figure.name);
+    }
+    ASSERT_GE(names.size(), 9U);
+    EXPECT_EQ(std::vector<std::string>(names.end() - 9, names.end()),
+              (std::vector<std::string>{"link, pinned",
+                                        "link, pinned, back",
+                                        "link, staged",
+                                        "CPU and link together",
+                                        "hop",
+                                        "device reads Q8_0",
+                                        "device reads Q4_K",
+                                        "device arithmetic Q8_0, 512 tokens",
+                                        "device arithmetic Q4_K, 512 tokens"}));
+}
+
+TEST(Profiler, EndsWithADeviceThatIsLostAndGivesItsMemoryBack) {
+    Machine machine;
+    for (const backend::FaultPlan& faults : {backend::FaultPlan{.lost_at_submission = 3},
+                                             backend::FaultPlan{.failed_host = 1},
+                                             backend::FaultPlan{.failed_allocation = 2}}) {
+        Device device(faults);
+        auto profiler = machine.profiler(device.options());
+        Status status;
+        for (int n = 0; status && !profiler->done() && n < kSlicesMax; ++n) {
+            status = profiler->run_slice();
+        }
+        ASSERT_FALSE(status);
+        EXPECT_EQ(
+            status.error().code,
+            faults.lost_at_submission != 0 ? ErrorCode::kDeviceLost : ErrorCode::kOutOfMemory);
+        profiler.reset();
+        EXPECT_EQ(device.host.used_bytes(), 0U);
+    }
+}
+
+TEST(Profiler, RefusesADeviceThatItCannotMeasurePastTheCaches) {
+    Machine machine;
+    Device device;
+    ProfilerOptions options = device.options();
+    options.device_bytes = 32 * kMiB;
+    const auto made = Profiler::create(machine.pool, machine.kernels, machine.clock, options);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, ErrorCode::kOutOfMemory);
+    EXPECT_EQ(made.error().message,
+              "the device's 32MiB are too little to measure past 4 MiB of cache; it takes 41 MiB");
+    options.device_bytes = 41 * kMiB;
+    EXPECT_TRUE(Profiler::create(machine.pool, machine.kernels, machine.clock, options));
+    // Where only formats are wanted, nothing of a device is.
+    options.device_bytes = 0;
+    options.machine = false;
+    EXPECT_TRUE(Profiler::create(machine.pool, machine.kernels, machine.clock, options));
 }
 
 TEST(Profiler, MeasuresTheTypesOfAModelInPlace) {

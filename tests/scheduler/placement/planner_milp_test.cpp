@@ -10,6 +10,8 @@
 namespace ballast::test {
 namespace {
 
+// With 30 s each, 21 of the 22 chains are solved to the end, and no plan is further off than
+// with 6.
 constexpr double kTimeLimitSeconds = 6.0;
 constexpr double kWorseMax = 0.025;
 

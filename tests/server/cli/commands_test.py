@@ -266,6 +266,43 @@ class Profile(ProgramTest):
         stored[0].write_text("{", encoding="utf-8")
         self.assertIn("this is not a JSON object", doctor())
 
+    def test_of_a_device_has_its_link_and_is_kept_apart(self):
+        copy = self.home / "copy.json"
+        done = self.run_program("profile", model(), "--device", "host", "--vram-budget", "512MiB",
+                                "--out", copy, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name, unit in (("link, pinned", "GB/s"), ("link, pinned, back", "GB/s"),
+                           ("link, staged", "GB/s"), ("CPU and link together", "GB/s"),
+                           ("hop", "us"), ("device reads Q8_0", "GB/s"),
+                           ("device arithmetic Q4_K, 512 tokens", "GFLOPS")):
+            self.assertRegex(done.stdout, rf"(?m)^{name} +[0-9.]+ +{unit} ")
+            self.assertIn(f"% {name}\n", done.stderr)
+        profile = json.loads(copy.read_text(encoding="utf-8"))
+        self.assertNotIn("device", profile)
+        self.assertIs(profile["unified_memory"], False)
+        for key in ("link_gbps", "link_staged_gbps", "hop_us", "device_read_gbps",
+                    "device_tflops"):
+            self.assertGreater(profile[key], 0, key)
+        self.assertGreaterEqual(profile["dram_gbps"], profile["cpu_read_gbps"])
+        self.assertEqual(profile["device_memory_gb"], 0.536870912)
+        self.assertIn("; devices host (cpu (", profile["key"])
+        # Serving without a device, and planning for it, know nothing of it.
+        self.assertRegex(self.run_program("doctor").stdout,
+                         r"Profile +none; the hardware has changed: devices none, was host ")
+        self.assertIn("no profile yet", self.expect_failure("plan", "llama-3.1-8b"))
+        answer = json.loads(self.expect_success("plan", "llama-3.1-8b", "--json", "--hardware",
+                                                copy))
+        self.assertTrue(answer["verdict"])
+
+    def test_names_a_device_that_is_none(self):
+        message = self.expect_failure("profile", "--device", "cuda")
+        self.assertIn('engine.device must be "auto" or "host", not "cuda"', message)
+        self.assertEqual(message, self.expect_failure("serve", "m", "--device", "cuda", code=2))
+        message = self.expect_failure("profile", "--device", "host", "--vram-budget", "1MiB")
+        self.assertIn("the device's 1MiB are too little to measure past", message)
+        self.assertIn("must be a size",
+                      self.expect_failure("profile", "--vram-budget", "much"))
+
     def test_that_cannot_be_kept_is_still_printed(self):
         self.write(".cache", "a file where the folder would be")
         done = self.run_program("profile", "--threads", 1, timeout=120)

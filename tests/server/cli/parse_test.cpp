@@ -160,6 +160,13 @@ TEST(Parse, ProfileNeedsNoModel) {
     EXPECT_TRUE(all.json);
     ASSERT_EQ(all.overrides.size(), 1U);
     EXPECT_EQ(all.overrides[0].key, "engine.threads");
+    const auto device =
+        parsed<ProfileArgs>({"profile", "--device", "host", "--vram-budget", "128MiB"});
+    ASSERT_EQ(device.overrides.size(), 2U);
+    EXPECT_EQ(device.overrides[0].key, "engine.device");
+    EXPECT_EQ(device.overrides[0].text, "host");
+    EXPECT_EQ(device.overrides[1].key, "engine.vram_budget");
+    EXPECT_EQ(error_of({"profile", "--device"}), "The option --device needs a value.");
     EXPECT_EQ(error_of({"profile", "a", "b"}), "ballast profile takes no further argument 'b'.");
 }
 
