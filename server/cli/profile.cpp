@@ -52,7 +52,7 @@ void print_table(const runtime::Profiler& profiler, const scheduler::HardwarePro
                    figure.high);
     }
     if (const int n = profiler.n_disturbed(); n > 0) {
-        fmt::print("{} samples were taken again because other programs ran.\n", n);
+        fmt::print("{} samples were taken again because their threads did not have the cores to themselves.\n", n);
     }
 }
 
