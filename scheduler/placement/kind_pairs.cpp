@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <compare>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -62,7 +61,9 @@ struct Priced {
     std::size_t kind = 0;
     bool fits = false;  // alone, without which it cannot be the smaller of two
 
-    friend auto operator<=>(const Priced&, const Priced&) = default;
+    friend bool operator<(const Priced& x, const Priced& y) {
+        return std::tie(x.least, x.kind) < std::tie(y.least, y.kind);
+    }
 };
 
 /// A mix of two kinds is estimated between what they take at the prices, or higher: memory that it

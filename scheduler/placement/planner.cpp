@@ -115,7 +115,7 @@ class Replanner::Planner {
                 placed.prefill_streamed = 0;  // chosen below
             }
         }
-        Refined refined =
+        const Refined refined =
             refine_plan({.decode = &decode_,
                          .prefill = &prefill_model_,
                          .reserve = request_.reserve,
@@ -133,7 +133,7 @@ class Replanner::Planner {
                       .decode_seconds = refined.decode_seconds,
                       .prefill_seconds = refined.prefill_seconds});
         }
-        consider(with_prefill(std::move(refined.placement), refined.decode_seconds));
+        consider(with_prefill(refined.placement, refined.decode_seconds));
     }
 
     bool has_prefill() const { return request_.prefill_weight > 0.0; }

@@ -52,7 +52,8 @@ void print_table(const runtime::Profiler& profiler, const scheduler::HardwarePro
                    figure.high);
     }
     if (const int n = profiler.n_disturbed(); n > 0) {
-        fmt::print("{} samples were taken again because their threads did not have the cores to themselves.\n", n);
+        fmt::print("{} samples were taken again, because their threads had to share their cores.\n",
+                   n);
     }
 }
 
