@@ -55,7 +55,8 @@ def forbidden_edge(folder, target):
 
 _ASIO = [r"server/http/", r"server/[^/]+$", r"server/queue/token_stream\."]
 _JSON = [r"server/api/", r"server/cli/", r"engine/chat/", r"engine/sampling/json_schema\.",
-         r"scheduler/profile/(profile|model)_store\.", r"scheduler/sim/trace\."]
+         r"scheduler/profile/(profile|model)_store\.", r"scheduler/load/sample_script\.",
+         r"scheduler/sim/trace\."]
 
 # (header pattern, patterns of the files that may include it). The first match decides; a header
 # that matches none of these and is not of the language or of POSIX fails.
