@@ -72,6 +72,11 @@ class Replanner::Planner {
                 {.kinds_tried = 40000, .kinds = 312, .plans = 32, .prefill_weight = weight});
             search(wide);
         }
+        if (gap() > kWideSearchGap && is_mostly_prefill()) {
+            // The estimates of prefill that rank mixes leave out its ring; decode's are better, and
+            // what is good for one is often good for the other.
+            search(LayerMixer(decode_, decode_bound_.prices, {}));
+        }
         return end();
     }
 
@@ -152,6 +157,10 @@ class Replanner::Planner {
     /// What a second of prefill counts beside one of decode.
     double prefill_in_decode() const {
         return request_.prefill_weight / request_.prefill_tokens / request_.decode_weight;
+    }
+    bool is_mostly_prefill() const {
+        return has_both() && objective(0.0, result_.prefill_bound_seconds) >
+                                 objective(result_.decode_bound_seconds, 0.0);
     }
     bool has_both() const { return has_prefill() && request_.decode_weight > 0.0; }
 

@@ -324,12 +324,16 @@ double StepModel::seconds(std::span<const ShareCost* const> costs) const {
                 state = advance(cost, state);
                 continue;
             }
-            if (options_.serial_copies) {
-                lane.hold_until(start.device);
-            }
             const double resident = outcome.device - cost.streamed_seconds;
-            const double device_end =
-                lane.stream(cost.streamed_bytes, cost.streamed_seconds, start.device + resident);
+            const double begin_copied = start.device + resident;
+            double device_end = 0.0;
+            if (options_.serial_copies) {
+                lane.hold_until(begin_copied);
+                device_end =
+                    lane.stream(cost.streamed_bytes, 0.0, begin_copied) + cost.streamed_seconds;
+            } else {
+                device_end = lane.stream(cost.streamed_bytes, cost.streamed_seconds, begin_copied);
+            }
             state = after(outcome, state, {.device = device_end, .cpu = start.cpu + outcome.cpu});
         }
         begin = state.cpu;

@@ -18,7 +18,7 @@ struct StepOptions {
     StepShape shape = {};
     HopModel hops = HopModel::kOverlapped;
     Locality locality = Locality::kUniform;
-    /// As programs do that copy a layer's weights only when its turn has come.
+    /// As programs do that copy a matrix when its turn has come and then compute it.
     bool serial_copies = false;
 };
 

@@ -29,6 +29,7 @@ void SimLane::set_rate(double rate) {
 void SimLane::begin_next() {
     left_ = jobs_.front().amount;
     since_ = events_.now();
+    began_ = since_;
     schedule();
 }
 
@@ -59,6 +60,9 @@ void SimLane::finish() {
     const Job job = std::move(jobs_.front());
     jobs_.pop_front();
     done_ += job.amount;
+    if (observer_) {
+        observer_(job, began_, events_.now());
+    }
     ++version_;
     if (busy()) {
         begin_next();

@@ -19,8 +19,10 @@ class SimLane {
         double amount = 0.0;
         /// Bytes a second that it takes from the memory, at the rate 1.
         double intensity = 0.0;
+        int group = -1;  // of the model, for traces; −1: none
         EventQueue::Action done = {};
     };
+    using Observer = std::function<void(const Job&, Nanoseconds begin, Nanoseconds end)>;
 
     SimLane(EventQueue& events, double rate) : events_(events), rate_(rate) {}
     SimLane(const SimLane&) = delete;
@@ -32,6 +34,9 @@ class SimLane {
     void set_rate(double rate);
     /// Called whenever another job, or none, is being done.
     void on_change(EventQueue::Action action) { changed_ = std::move(action); }
+
+    /// Told of each job when it has been done; begin: when the lane took it up.
+    void on_done(Observer observer) { observer_ = std::move(observer); }
 
     bool busy() const { return !jobs_.empty(); }
     double rate() const { return rate_; }
@@ -54,6 +59,8 @@ class SimLane {
     Nanoseconds since_{0};       // settled up to here
     std::uint64_t version_ = 0;  // an end that was scheduled under another one does not count
     EventQueue::Action changed_ = [] {};
+    Observer observer_ = {};
+    Nanoseconds began_{0};  // the job that is being done
     Nanoseconds busy_time_{0};
     double done_ = 0.0;
 };

@@ -56,8 +56,9 @@ void SimWorkload::list_tiles() {
         // Half a byte more is rounding, not a tile.
         const double n = std::ceil(std::max(work.streamed_bytes - 0.5, 0.0) / kTileBytes);
         tiles_of_group_.push_back(static_cast<std::size_t>(n));
-        tiles_.insert(
-            tiles_.end(), static_cast<std::size_t>(n), work.streamed_bytes / std::max(n, 1.0));
+        tiles_.insert(tiles_.end(),
+                      static_cast<std::size_t>(n),
+                      Tile{work.streamed_bytes / std::max(n, 1.0), static_cast<int>(i)});
     }
     const std::size_t n_all = tiles_.size() * static_cast<std::size_t>(options_.n_steps);
     n_allowed_ = options_.serial_copies ? 0 : n_all;
@@ -135,18 +136,17 @@ void SimWorkload::enter_group(std::size_t version, Side side) {
 
 void SimWorkload::begin_share(Side side) {
     const ShareWork& work = current_.work;
+    const int group = static_cast<int>(n_entered_) - 1;
     if (side == Side::kCpu) {
         const double intensity = work.cpu_seconds > 0.0 ? work.cpu_bytes / work.cpu_seconds : 0.0;
-        machine_.cpu().run({.amount = work.cpu_seconds, .intensity = intensity, .done = [this] {
-                                finish_share(Side::kCpu);
-                            }});
+        machine_.cpu().run(
+            {.amount = work.cpu_seconds, .intensity = intensity, .group = group, .done = [this] {
+                 finish_share(Side::kCpu);
+             }});
         return;
     }
-    if (options_.serial_copies) {
-        n_allowed_ = n_sent_ + current_.n_tiles_left;
-        send_tiles();
-    }
-    machine_.device().run({.amount = work.device_seconds, .done = [this] { compute_tiles(); }});
+    machine_.device().run(
+        {.amount = work.device_seconds, .group = group, .done = [this] { compute_tiles(); }});
 }
 
 void SimWorkload::compute_tiles() {
@@ -156,23 +156,28 @@ void SimWorkload::compute_tiles() {
     }
     waits_for_tile_ = n_arrived_ == n_read_;
     if (waits_for_tile_) {
+        if (options_.serial_copies) {
+            n_allowed_ = n_sent_ + 1;
+            send_tiles();
+        }
         return;
     }
     const std::size_t n_tiles = tiles_of_group_[n_entered_ - 1];
-    machine_.device().run(
-        {.amount = current_.work.streamed_seconds / static_cast<double>(n_tiles), .done = [this] {
-             ++n_read_;
-             --current_.n_tiles_left;
-             send_tiles();
-             compute_tiles();
-         }});
+    machine_.device().run({.amount = current_.work.streamed_seconds / static_cast<double>(n_tiles),
+                           .group = static_cast<int>(n_entered_) - 1,
+                           .done = [this] {
+                               ++n_read_;
+                               --current_.n_tiles_left;
+                               send_tiles();
+                               compute_tiles();
+                           }});
 }
 
 void SimWorkload::send_tiles() {
     while (n_sent_ < n_allowed_ && n_sent_ - n_read_ < kRingTiles) {
-        const double bytes = tiles_[n_sent_ % tiles_.size()];
+        const Tile tile = tiles_[n_sent_ % tiles_.size()];
         ++n_sent_;
-        machine_.link().run({.amount = bytes, .done = [this] {
+        machine_.link().run({.amount = tile.bytes, .group = tile.group, .done = [this] {
                                  ++n_arrived_;
                                  if (std::exchange(waits_for_tile_, false)) {
                                      compute_tiles();

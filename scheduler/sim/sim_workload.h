@@ -23,7 +23,8 @@ class SimWorkload {
         StepShape shape = {};
         HopModel hops = HopModel::kOverlapped;
         Locality locality = Locality::kUniform;
-        /// A layer's weights are copied only when its turn has come.
+        /// As programs do that copy a matrix when its turn has come and then compute it: the device
+        /// waits for the link and the link for the device.
         bool serial_copies = false;
         int n_steps = 1;
         std::uint64_t routing_seed = 1;
@@ -81,8 +82,12 @@ class SimWorkload {
     Current current_;
     std::vector<Nanoseconds> ends_;
 
-    /// Of one step: the sizes of its tiles in order, and how many each group has.
-    std::vector<double> tiles_;
+    struct Tile {
+        double bytes = 0.0;
+        int group = 0;
+    };
+    /// Of one step: its tiles in order, and how many each group has.
+    std::vector<Tile> tiles_;
     std::vector<std::size_t> tiles_of_group_;
     // Counted over all steps.
     std::size_t n_allowed_ = 0;

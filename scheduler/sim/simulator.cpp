@@ -9,10 +9,16 @@ namespace ballast::scheduler {
 SimulatedSteps simulate_steps(const HardwareProfile& hardware,
                               const TensorCatalog& catalog,
                               const Placement& placement,
-                              const SimWorkload::Options& options) {
+                              const SimWorkload::Options& options,
+                              SimTrace* trace) {
     BALLAST_CHECK(placement.groups.size() == catalog.groups.size() && options.n_steps > 0);
     EventQueue events;
     SimMachine machine(events, hardware);
+    if (trace != nullptr) {
+        trace->watch(machine.device(), SimTrace::kDevice);
+        trace->watch(machine.cpu(), SimTrace::kCpu);
+        trace->watch(machine.link(), SimTrace::kLink);
+    }
     SimWorkload workload(machine, catalog, placement, options);
     bool done = false;
     workload.start([&] { done = true; });

@@ -91,6 +91,7 @@ struct SimulateArgs {
     PlanArgs asked = {};  // without its list
     std::string policy = "all";
     std::string hops = "overlapped";
+    std::string trace_file = {};  // "" unless a trace is to be saved
 };
 
 using Invocation = std::variant<PrintArgs,

@@ -252,6 +252,10 @@ Command add_simulate(CLI::App& root) {
                     args->hops,
                     "Whether a side computes while it waits for the other: overlapped (the "
                     "default), blocking.");
+    app->add_option("--save-trace",
+                    args->trace_file,
+                    "Where a trace of a few decode steps of one policy goes, for chrome://tracing.")
+        ->type_name("FILE");
     add_plan_options(*app, *values, args->asked);
     return {app, [app, values, args]() -> Result<Invocation> {
                 if (args->asked.model.empty()) {

@@ -2,6 +2,7 @@
 // `ballast simulate`: a model's steps on a machine that need not be there, under each policy, and
 // what the hardware allows. Every figure is simulated.
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/sim/policy_run.h"
+#include "scheduler/sim/trace.h"
 #include "server/cli/commands.h"
 #include "server/cli/plan_question.h"
 #include "server/cli/report.h"
@@ -146,6 +148,36 @@ void print_json(const PlanQuestion& question,
     fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+/// A few decode steps of the last policy that was run, which is ours where all are.
+Status save_trace(const SimulateArgs& args,
+                  const PlanQuestion& question,
+                  const PlanAnswer& answer,
+                  const PolicyRun& run) {
+    constexpr int kTracedSteps = 4;
+    scheduler::SimTrace trace;
+    scheduler::simulate_steps(question.hardware,
+                              *question.catalog,
+                              run.placement,
+                              {.shape = {.tokens = 1, .depth = answer.depth},
+                               .hops = question.hops,
+                               .locality = question.locality,
+                               .n_steps = kTracedSteps},
+                              &trace);
+    std::ofstream file(args.trace_file, std::ios::binary | std::ios::trunc);
+    file << trace.to_json(*question.catalog,
+                          fmt::format("{} on {}, {}, simulated",
+                                      question.catalog->name,
+                                      question.hardware.name,
+                                      scheduler::sim_policy_name(run.policy)));
+    file.close();
+    if (!file.good()) {
+        return fail(ErrorCode::kIo,
+                    fmt::format("Cannot write {}: is its folder there, and may it be written?",
+                                args.trace_file));
+    }
+    return {};
+}
+
 Status run(const SimulateArgs& args, const config::Environment& environment) {
     BALLAST_TRY(const std::vector<SimPolicy> policies, policies_named(args.policy));
     BALLAST_TRY(AskedPlan asked, ask_plan(args.asked, environment));
@@ -159,6 +191,9 @@ Status run(const SimulateArgs& args, const config::Environment& environment) {
         return fail(
             ErrorCode::kInvalidRequest,
             fmt::format("--policy {} says nothing of this model on this machine.", args.policy));
+    }
+    if (!args.trace_file.empty()) {
+        BALLAST_TRY_STATUS(save_trace(args, asked.question, answer, runs.back()));
     }
     if (args.asked.json) {
         print_json(asked.question, answer, runs);

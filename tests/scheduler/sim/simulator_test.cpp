@@ -77,6 +77,33 @@ class Comparison {
     scheduler::PlanRequest request_;
 };
 
+// A program with one queue for copying and computing gains nothing from doing both.
+TEST(Simulator, TakesTurnsWhereCopiesAreSerial) {
+    const scheduler::HardwareProfile machine = {.device_read_gbps = 100.0,
+                                                .cpu_read_gbps = 50.0,
+                                                .link_gbps = 10.0,
+                                                .dram_gbps = 60.0,
+                                                .hop_us = 100.0,
+                                                .device_tflops = 10.0,
+                                                .cpu_tflops = 1.0};
+    // 200 tokens: 40 ms to copy and 40 ms to compute, a quarter of which is resident.
+    scheduler::TensorCatalog catalog = {.width = 1};
+    catalog.groups.assign(3, {.parts = 4, .weight_bytes = 400'000'000, .weights = 1'000'000'000});
+    const scheduler::Placement placement = {
+        {{.prefill_streamed = 4}, {.resident = 1, .prefill_streamed = 3}, {.resident = 4}}};
+    const scheduler::StepShape shape = {.tokens = 200};
+    const double hops = 2 * (100e-6 + 2.0 * 200 / 10e9);
+    const double serial = scheduler::simulate_steps(
+                              machine, catalog, placement, {.shape = shape, .serial_copies = true})
+                              .seconds;
+    EXPECT_NEAR(serial, 0.04 + 0.03 + 3 * 0.04 + hops, 1e-6);
+    const scheduler::StepModel forecast(
+        catalog, scheduler::CostModel(machine), {.shape = shape, .serial_copies = true});
+    EXPECT_NEAR(forecast.seconds(placement), serial, 1e-6);
+    EXPECT_LT(scheduler::simulate_steps(machine, catalog, placement, {.shape = shape}).seconds,
+              0.85 * serial);
+}
+
 // Where decode streams, rounding grows from tile to tile: 1.1e-4 in seed 286, 4e-5 elsewhere.
 constexpr double kDenseMax = 1e-3;
 

@@ -3,7 +3,9 @@
 """`ballast simulate`: its table, its JSON, and what it says of mistakes."""
 
 import json
+import os
 import re
+import tempfile
 import unittest
 
 from program import ProgramTest
@@ -52,6 +54,21 @@ class Simulate(ProgramTest):
         overlapped = self.json(*pair)["policies"][0]["decode_seconds"]
         blocking = self.json(*pair, "--hops", "blocking")["policies"][0]["decode_seconds"]
         self.assertGreater(blocking, overlapped)
+
+    def test_saves_a_trace_of_all_lanes(self):
+        pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060", "--policy", "ours")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            self.json(*pair, "--save-trace", path)
+            with open(path, encoding="utf-8") as file:
+                trace = json.load(file)
+            self.assertEqual(
+                self.fails(*pair, "--save-trace", f"{folder}/none/t.json"),
+                f"Cannot write {folder}/none/t.json: is its folder there, and may it be written?")
+        self.assertIs(trace["otherData"]["simulated"], True)
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        self.assertEqual({span["tid"] for span in spans}, {0, 1, 2})
+        self.assertIn("feed-forward 39", {span["name"] for span in spans})
 
     def test_mistakes_are_named(self):
         pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060")
