@@ -10,9 +10,9 @@
 namespace ballast::test {
 namespace {
 
-// With 30 s each, 21 of the 22 chains are solved to the end, and no plan is further off than
-// with 6.
-constexpr double kTimeLimitSeconds = 6.0;
+// Of a busy machine. On a quiet one all but seed 201 are solved to the end in less than 10 s each,
+// and that one stops at its limit of nodes.
+constexpr double kTimeLimitSeconds = 100.0;
 constexpr double kWorseMax = 0.025;
 
 TEST(PlannerOnShortChains, IsNearTheBestOfAllDivisions) {

@@ -22,7 +22,7 @@ std::vector<std::vector<scheduler::GroupPlacement>> ladder_options(
     const scheduler::TensorCatalog& catalog);
 
 struct MilpAnswer {
-    std::string status = {};  // optimal, time_limit, infeasible, or what the solver says
+    std::string status = {};  // optimal, limit, infeasible, or what the solver says
     bool found = false;
     double objective_seconds = 0.0;
     double bound_seconds = 0.0;  // no choice is faster, as the program sees it; 0: unknown

@@ -14,7 +14,7 @@
 namespace ballast::test {
 namespace {
 
-constexpr double kTimeLimitSeconds = 10.0;
+constexpr double kTimeLimitSeconds = 100.0;  // of a busy machine; a quiet one takes seconds
 
 #define BALLAST_MILP_OR_SKIP()                                                \
     if (!milp_available()) {                                                  \

@@ -274,9 +274,10 @@ class Profile(ProgramTest):
         for name, unit in (("link, pinned", "GB/s"), ("link, pinned, back", "GB/s"),
                            ("link, staged", "GB/s"), ("CPU and link together", "GB/s"),
                            ("hop", "us"), ("device reads Q8_0", "GB/s"),
-                           ("device arithmetic Q4_K, 512 tokens", "GFLOPS")):
+                           # A busy machine may be too slow for one of the two types.
+                           ("device arithmetic (Q8_0|Q4_K), 512 tokens", "GFLOPS")):
             self.assertRegex(done.stdout, rf"(?m)^{name} +[0-9.]+ +{unit} ")
-            self.assertIn(f"% {name}\n", done.stderr)
+            self.assertRegex(done.stderr, rf"% {name}\n")
         profile = json.loads(copy.read_text(encoding="utf-8"))
         self.assertNotIn("device", profile)
         self.assertIs(profile["unified_memory"], False)
