@@ -31,10 +31,13 @@ void GrowthBackoff::quiet(Nanoseconds now) {
 std::uint64_t GrowthBackoff::allowance(Nanoseconds now,
                                        std::uint64_t wanted,
                                        std::uint64_t budget_bytes) {
+    return is_over(now) ? affordable(now, wanted, budget_bytes) : 0;
+}
+
+std::uint64_t GrowthBackoff::affordable(Nanoseconds now,
+                                        std::uint64_t wanted,
+                                        std::uint64_t budget_bytes) {
     refill(now);
-    if (!is_quiet_ || now - quiet_since_ < wait_) {
-        return 0;
-    }
     const double most = tokens_ * static_cast<double>(budget_bytes);
     return static_cast<double>(wanted) <= most ? wanted : static_cast<std::uint64_t>(most);
 }

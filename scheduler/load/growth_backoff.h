@@ -35,6 +35,10 @@ class GrowthBackoff {
     /// Bytes that may be uploaded now, of `wanted`, when a whole budget is `budget_bytes`; 0 before
     /// the wait is over.
     std::uint64_t allowance(Nanoseconds now, std::uint64_t wanted, std::uint64_t budget_bytes);
+    /// Whether the wait is over.
+    bool is_over(Nanoseconds now) const { return is_quiet_ && now - quiet_since_ >= wait_; }
+    /// What the bucket has, of `wanted`, whether the wait is over or not.
+    std::uint64_t affordable(Nanoseconds now, std::uint64_t wanted, std::uint64_t budget_bytes);
     /// So many bytes are on their way, which costs `cost_seconds` of work in all: what a stall and
     /// a slower CPU lose.
     void grew(Nanoseconds now,

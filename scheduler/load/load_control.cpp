@@ -3,6 +3,7 @@
 #include "scheduler/load/load_control.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -72,6 +73,11 @@ void LoadControl::note_room(Nanoseconds now) {
     const double counts = kPressureShare * static_cast<double>(rules_.cap_bytes);
     if (room < resident_ || fallen > counts) {
         backoff_.pressure(now);
+        const double changed = static_cast<double>(room) - static_cast<double>(low_room_);
+        if (!low_since_ || std::abs(changed) > counts) {
+            low_since_ = now;
+        }
+        low_room_ = room;
         gave_up_idle_ = gave_up_idle_ || (without_work(now, rules_.idle_after) && room < resident_);
         room_ = room;
     } else if (-fallen > counts) {
@@ -203,12 +209,20 @@ const LoadDirective& LoadControl::directive(Nanoseconds now) {
 
 std::uint64_t LoadControl::growth(Nanoseconds now, std::uint64_t resident, std::uint64_t wanted) {
     resident_ = resident;
-    const LoadDirective& now_holds = directive(now);
-    const std::uint64_t most = std::min(wanted, now_holds.budget_bytes);
-    if (!now_holds.use_device || most <= resident) {
+    const std::uint64_t most = std::min(wanted, growth_limit(now));
+    return most > resident ? backoff_.affordable(now, most - resident, rules_.cap_bytes) : 0;
+}
+
+std::uint64_t LoadControl::growth_limit(Nanoseconds now) {
+    const LoadDirective& holds = directive(now);
+    if (!holds.use_device) {
         return 0;
     }
-    return backoff_.allowance(now, most - resident, rules_.cap_bytes);
+    if (backoff_.is_over(now)) {
+        return holds.budget_bytes;
+    }
+    const bool settled = low_since_ && now - *low_since_ >= rules_.growth.wait_least;
+    return settled ? std::min(low_room_, holds.budget_bytes) : 0;
 }
 
 void LoadControl::grew(Nanoseconds now, std::uint64_t bytes, double cost_seconds) {

@@ -80,6 +80,9 @@ class LoadControl {
 
     /// Bytes that may be uploaded now to grow from `resident` towards `wanted`, within the budget.
     std::uint64_t growth(Nanoseconds now, std::uint64_t resident, std::uint64_t wanted);
+    /// Up to how many bytes growth may go now: the budget after the wait, what pressure has left
+    /// before.
+    std::uint64_t growth_limit(Nanoseconds now);
     /// They are on their way; cost: seconds of work lost by it.
     void grew(Nanoseconds now, std::uint64_t bytes, double cost_seconds);
     /// A step of so many seconds would have taken `without_seconds` without what has grown since
@@ -108,6 +111,10 @@ class LoadControl {
     bool gave_up_idle_ = false;   // all of it, because others wanted some while nothing ran
     std::uint64_t resident_ = 0;  // ours on the device, as last told
     std::uint64_t room_ = 0;      // at the last look
+    /// What was left when the room fell last, and since when it has not been less. What fits into
+    /// that is not at risk when the same pressure returns.
+    std::uint64_t low_room_ = 0;
+    std::optional<Nanoseconds> low_since_ = {};
     std::string process_ = {};
 };
 

@@ -46,9 +46,11 @@ bool LoadFilter::smooth(Share& share, double busy, double& left) {
     share.average = share.known ? share.average + of_new * (busy - share.average) : busy;
     share.known = true;
     const double now = std::clamp(1.0 - share.average, options_.share_least, 1.0);
-    // What is nearly idle again is: nobody should wait for ever for the last percent.
     const double rounded = now > 1.0 - options_.threshold / 2 ? 1.0 : now;
-    if (std::abs(rounded - left) < options_.threshold && !(rounded == 1.0 && left < 1.0)) {
+    // What is nearly idle again is: nobody should wait for ever for the last percent. But noise
+    // about some percents must not count as that again and again.
+    const bool is_idle = share.average < options_.threshold / 8;
+    if (std::abs(now - left) < options_.threshold && !(is_idle && left < 1.0)) {
         return false;
     }
     left = rounded;

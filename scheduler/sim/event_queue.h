@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -23,6 +24,10 @@ class EventQueue {
     /// Moves to the next event and lets it happen; false if there is none.
     bool run_next();
     std::uint64_t n_run() const { return n_run_; }
+    /// When the next event is due; nothing if there is none.
+    std::optional<Nanoseconds> next_time() const {
+        return heap_.empty() ? std::optional<Nanoseconds>() : heap_.front().time;
+    }
 
   private:
     struct Event {

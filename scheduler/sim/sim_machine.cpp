@@ -10,7 +10,28 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
+// The copies and the CPU do not want the memory at the same moments (research).
+constexpr double kUploadOverlap = 0.7;
+
 }  // namespace
+
+double cpu_pace_beside_upload(const HardwareProfile& hardware, const SimConditions& conditions) {
+    const double wanted = hardware.cpu_read_gbps * conditions.cpu;
+    if (hardware.unified_memory || wanted <= 0.0) {
+        return 1.0;
+    }
+    const double left = hardware.dram_gbps - hardware.link_gbps * conditions.link;
+    return 1.0 - kUploadOverlap * std::clamp(1.0 - left / wanted, 0.0, 1.0);
+}
+
+HardwareProfile scaled(HardwareProfile hardware, const SimConditions& conditions) {
+    hardware.device_read_gbps *= conditions.device;
+    hardware.device_tflops *= conditions.device;
+    hardware.link_gbps *= conditions.link;
+    hardware.cpu_read_gbps *= conditions.cpu;
+    hardware.cpu_tflops *= conditions.cpu;
+    return hardware;
+}
 
 SimMachine::SimMachine(EventQueue& events, const HardwareProfile& hardware)
     : events_(events),
@@ -22,19 +43,46 @@ SimMachine::SimMachine(EventQueue& events, const HardwareProfile& hardware)
     cpu_.on_change([this] { share_memory(); });
 }
 
+void SimMachine::set_conditions(const SimConditions& conditions) {
+    conditions_ = conditions;
+    share_memory();
+}
+
 void SimMachine::share_memory() {
     const HardwareProfile& h = hardware_;
-    if (h.unified_memory) {
-        const bool both = device_.busy() && cpu_.busy();
-        const double wanted = h.device_read_gbps + h.cpu_read_gbps;
-        const double pace = both ? std::min(1.0, h.dram_gbps / wanted) : 1.0;
-        device_.set_rate(pace);
-        cpu_.set_rate(pace);
+    if (conditions_.stalled) {
+        device_.set_rate(0.0);
+        cpu_.set_rate(0.0);
+        link_.set_rate(0.0);
         return;
     }
-    const double link = h.link_gbps * kGiga;
-    const double left = h.dram_gbps * kGiga - cpu_.intensity();
-    link_.set_rate(cpu_.busy() ? std::clamp(left, 0.0, link) : link);
+    if (h.unified_memory) {
+        const bool both = device_.busy() && cpu_.busy();
+        const double wanted =
+            h.device_read_gbps * conditions_.device + h.cpu_read_gbps * conditions_.cpu;
+        const double pace = both ? std::min(1.0, h.dram_gbps / wanted) : 1.0;
+        device_.set_rate(conditions_.device * pace);
+        cpu_.set_rate(conditions_.cpu * pace);
+        return;
+    }
+    const double beside = conditions_.uploading ? cpu_pace_beside_upload(h, conditions_) : 1.0;
+    cpu_.set_rate(conditions_.cpu * beside);
+    const double link = h.link_gbps * conditions_.link * kGiga;
+    const double left = h.dram_gbps * kGiga - cpu_.intensity() * cpu_.rate();
+    const double of_link = cpu_.busy() ? std::clamp(left, 0.0, link) : link;
+    link_.set_rate(conditions_.uploading ? 0.0 : of_link);
+    device_.set_rate(device_rate(of_link));
+}
+
+double SimMachine::device_rate(double link_bps) const {
+    if (conditions_.spilled <= 0.0) {
+        return conditions_.device;
+    }
+    const double full = hardware_.device_read_gbps * kGiga;
+    const double device = full * conditions_.device;
+    const double link = std::clamp(link_bps, std::min(device, kGiga), device);
+    const double seconds = (1.0 - conditions_.spilled) / device + conditions_.spilled / link;
+    return 1.0 / (seconds * full);
 }
 
 }  // namespace ballast::scheduler

@@ -35,7 +35,7 @@ SimWorkload::SimWorkload(SimMachine& machine,
                          const Options& options)
     : machine_(machine),
       catalog_(catalog),
-      placement_(placement),
+      placement_(&placement),
       options_(options),
       hop_(hop_time(machine.hardware(), catalog, options.shape)),
       routing_(options.routing_seed) {
@@ -49,7 +49,7 @@ void SimWorkload::list_tiles() {
         Rng unused(0);  // what streams does not depend on routing
         const ShareWork work = share_work(hardware,
                                           catalog_.groups[i],
-                                          placement_.groups[i],
+                                          placement_->groups[i],
                                           options_.shape,
                                           options_.locality,
                                           unused);
@@ -119,7 +119,7 @@ void SimWorkload::enter_group(std::size_t version, Side side) {
     ++n_entered_;
     current_ = {.work = share_work(machine_.hardware(),
                                    catalog_.groups[version],
-                                   placement_.groups[version],
+                                   placement_->groups[version],
                                    options_.shape,
                                    options_.locality,
                                    routing_),

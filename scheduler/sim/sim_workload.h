@@ -39,6 +39,8 @@ class SimWorkload {
 
     /// Begins now; `done` is called when the last step has ended.
     void start(EventQueue::Action done);
+    /// From the next group on; it streams what the one before it does.
+    void replace(const Placement& placement) { placement_ = &placement; }
     /// When each step ended, as many as have.
     const std::vector<Nanoseconds>& ends() const { return ends_; }
 
@@ -71,7 +73,7 @@ class SimWorkload {
 
     SimMachine& machine_;
     const TensorCatalog& catalog_;
-    const Placement& placement_;
+    const Placement* placement_;
     const Options options_;
     Nanoseconds hop_{0};
     Rng routing_;

@@ -92,6 +92,7 @@ struct SimulateArgs {
     std::string policy = "all";
     std::string hops = "overlapped";
     std::string trace_file = {};  // "" unless a trace is to be saved
+    std::string load_trace = {};  // a script of samples; "" for an idle machine
 };
 
 using Invocation = std::variant<PrintArgs,

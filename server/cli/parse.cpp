@@ -256,6 +256,11 @@ Command add_simulate(CLI::App& root) {
                     args->trace_file,
                     "Where a trace of a few decode steps of one policy goes, for chrome://tracing.")
         ->type_name("FILE");
+    app->add_option("--load-trace",
+                    args->load_trace,
+                    "What other programs take meanwhile, as samples in JSON lines; --policy is "
+                    "then a rule of reaction.")
+        ->type_name("FILE");
     add_plan_options(*app, *values, args->asked);
     return {app, [app, values, args]() -> Result<Invocation> {
                 if (args->asked.model.empty()) {

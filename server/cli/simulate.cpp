@@ -14,6 +14,7 @@
 #include "server/cli/commands.h"
 #include "server/cli/plan_question.h"
 #include "server/cli/report.h"
+#include "server/cli/simulate_load.h"
 
 namespace ballast::cli {
 
@@ -179,13 +180,20 @@ Status save_trace(const SimulateArgs& args,
 }
 
 Status run(const SimulateArgs& args, const config::Environment& environment) {
-    BALLAST_TRY(const std::vector<SimPolicy> policies, policies_named(args.policy));
     BALLAST_TRY(AskedPlan asked, ask_plan(args.asked, environment));
     BALLAST_TRY(asked.question.hops, hops_named(args.hops));
     const PlanAnswer answer = scheduler::answer(asked.question);
     if (answer.verdict == scheduler::Verdict::kCannotRun) {
         return fail(ErrorCode::kInvalidRequest, answer.sentence);
     }
+    if (!args.load_trace.empty() && !args.trace_file.empty()) {
+        return fail(ErrorCode::kInvalidRequest,
+                    "--save-trace shows decode steps of an idle machine; leave out --load-trace.");
+    }
+    if (!args.load_trace.empty()) {
+        return simulate_load(args, asked.question, answer);
+    }
+    BALLAST_TRY(const std::vector<SimPolicy> policies, policies_named(args.policy));
     const std::vector<PolicyRun> runs = scheduler::run_policies(asked.question, answer, policies);
     if (runs.empty()) {
         return fail(

@@ -53,7 +53,7 @@ TEST(LoadFilter, ComesBackToTheWholeDevice) {
         filter.add(busy_at(n++, 0.0));
     }
     EXPECT_EQ(filter.view().device_share, 1.0);
-    EXPECT_LE(n, 24);
+    EXPECT_LE(n, 28);
 }
 
 TEST(LoadFilter, DropsWhatIsLateAndWhatCannotBe) {

@@ -233,8 +233,11 @@ TEST(Parse, SimulateTakesAModelAMachineAndAPolicy) {
                                             "blocking",
                                             "--vram-budget",
                                             "6GiB",
+                                            "--load-trace",
+                                            "game.jsonl",
                                             "--json"});
     EXPECT_EQ(args.asked.model, "qwen3-14b");
+    EXPECT_EQ(args.load_trace, "game.jsonl");
     EXPECT_EQ(args.asked.hardware, "egpu");
     EXPECT_EQ(args.asked.vram_budget, 6ULL << 30U);
     EXPECT_TRUE(args.asked.json);

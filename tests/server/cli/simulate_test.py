@@ -11,6 +11,7 @@ import unittest
 from program import ProgramTest
 
 KEYS = ["cpu_only", "whole_layers", "experts_last", "paper", "unsplit", "ours"]
+RULES = ["ours", "paper", "spill", "static", "ideal"]
 
 
 class Simulate(ProgramTest):
@@ -70,10 +71,66 @@ class Simulate(ProgramTest):
         self.assertEqual({span["tid"] for span in spans}, {0, 1, 2})
         self.assertIn("feed-forward 39", {span["name"] for span in spans})
 
+    def trace(self, text):
+        path = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "load.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_plays_a_load_trace_under_each_rule(self):
+        path = self.trace('{"t_ms": 0}\n'
+                          '{"t_ms": 5000, "others_bytes": 4294967296, "device_busy": 0.7}\n'
+                          '{"t_ms": 10000, "others_bytes": 0, "device_busy": 0}\n'
+                          '{"t_ms": 20000}\n')
+        pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060", "--load-trace", path)
+        found = self.json(*pair)
+        self.assertIs(found["simulated"], True)
+        self.assertEqual(found["seconds"], 20.0)
+        rules = {row["rule"]: row for row in found["rules"]}
+        self.assertEqual(list(rules), RULES)
+        ours = rules["ours"]
+        self.assertGreater(ours["ideal_fraction"], 0.9)
+        self.assertLessEqual(ours["ideal_fraction"], 1.0)
+        self.assertLessEqual(ours["over_room_seconds"], 0.2)
+        self.assertGreater(rules["spill"]["over_room_seconds"], 4.9)
+        self.assertEqual(rules["ideal"]["ideal_fraction"], 1.0)
+        self.assertEqual(rules["static"]["static_fraction"], 1.0)
+        self.assertEqual(len(ours["timeline"]), 200)
+        levels = [point["level"] for point in ours["timeline"]]
+        self.assertEqual((levels[0], levels[70], levels[-1]), ("full", "polite", "full"))
+        for point in ours["timeline"][60:95]:
+            self.assertLessEqual(point["resident_bytes"], point["room_bytes"])
+        tokens = sum(point["tokens_per_second"] for point in ours["timeline"]) / 10
+        self.assertAlmostEqual(tokens / ours["tokens"], 1.0, places=6)
+        self.assertEqual([row["rule"] for row in self.json(*pair, "--policy", "paper")["rules"]],
+                         ["paper"])
+        text = self.expect_success("simulate", *pair)
+        self.assertIn("(20 s), simulated:\n", text)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 96)
+
+    def test_names_what_is_wrong_with_a_load_trace(self):
+        pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060", "--load-trace")
+        broken = self.trace('{"t_ms": 0}\n{"t_ms": 1, "device_busy": 2}\n')
+        self.assertTrue(self.fails(*pair, broken).startswith(f"{broken}: Line 2 "))
+        empty = self.trace("")
+        self.assertEqual(self.fails(*pair, empty),
+                         f"{empty} covers no time: the t_ms of its last line, which may hold "
+                         "nothing else, is where it ends.")
+        long = self.trace('{"t_ms": 4000000}\n')
+        self.assertEqual(self.fails(*pair, long),
+                         f"{long} ends after 4000 s, but may cover an hour at most; cut it.")
+        self.assertIn("/nothing.jsonl", self.fails(*pair, "/nothing.jsonl"))
+        self.assertEqual(self.fails(*pair, broken, "--policy", "cpu_only"),
+                         '--policy is "cpu_only"; possible with --load-trace are all, '
+                         f'{", ".join(RULES)}.')
+
     def test_mistakes_are_named(self):
         pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060")
         self.assertEqual(self.fails(*pair, "--policy", "best"),
                          f'--policy is "best"; possible are all, {", ".join(KEYS)}.')
+        self.assertEqual(
+            self.fails(*pair, "--load-trace", "a", "--save-trace", "b"),
+            "--save-trace shows decode steps of an idle machine; leave out --load-trace.")
         self.assertEqual(self.fails(*pair, "--hops", "none"),
                          '--hops is "none"; possible are overlapped and blocking.')
         self.assertEqual(self.fails(*pair, "--policy", "experts_last"),

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+// Reads the trace, runs the rules, prints. Every figure is simulated.
+#include "server/cli/simulate_load.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "scheduler/load/sample_script.h"
+#include "scheduler/sim/sim_session.h"
+#include "server/cli/read_text.h"
+#include "server/cli/report.h"
+
+namespace ballast::cli {
+
+namespace {
+
+using scheduler::LoadRule;
+using scheduler::LoadTrace;
+using scheduler::SessionResult;
+
+constexpr std::size_t kTraceBytesMax = 256U << 20U;
+constexpr Nanoseconds kTraceLongest = std::chrono::hours(1);
+constexpr double kGiga = 1e9;
+
+struct RuleRun {
+    LoadRule rule = LoadRule::kOurs;
+    SessionResult result = {};
+};
+
+/// All runs, and what they are measured by.
+struct LoadRuns {
+    LoadTrace trace = {};
+    std::vector<RuleRun> shown = {};
+    double ideal_tokens = 0.0;
+    double static_tokens = 0.0;
+};
+
+Result<std::vector<LoadRule>> rules_named(const std::string& name) {
+    std::string keys = "all";
+    for (const LoadRule rule : scheduler::kLoadRules) {
+        if (name == scheduler::load_rule_key(rule)) {
+            return std::vector<LoadRule>{rule};
+        }
+        keys += fmt::format(", {}", scheduler::load_rule_key(rule));
+    }
+    if (name == "all") {
+        return std::vector<LoadRule>(scheduler::kLoadRules.begin(), scheduler::kLoadRules.end());
+    }
+    return fail(
+        ErrorCode::kInvalidRequest,
+        fmt::format(
+            "--policy is \"{}\"; possible with --load-trace are {}.", printable(name, 64), keys));
+}
+
+Result<LoadTrace> read_trace(const std::string& path) {
+    const auto text = read_text_file(path, kTraceBytesMax);
+    if (!text) {
+        return tl::unexpected(text.error());
+    }
+    auto samples = scheduler::parse_sample_script(*text);
+    if (!samples) {
+        return fail(samples.error().code,
+                    fmt::format("{}: {}", printable(path, 256), samples.error().message));
+    }
+    if (samples->empty() || samples->back().time <= Nanoseconds{0}) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("{} covers no time: the t_ms of its last line, which may hold "
+                                "nothing else, is where it ends.",
+                                printable(path, 256)));
+    }
+    if (samples->back().time > kTraceLongest) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("{} ends after {:.0f} s, but may cover an hour at most; cut it.",
+                                printable(path, 256),
+                                to_seconds(samples->back().time)));
+    }
+    const Nanoseconds end = samples->back().time;
+    return LoadTrace{.name = std::filesystem::path(path).filename().string(),
+                     .duration = end,
+                     .samples = std::move(*samples)};
+}
+
+LoadRuns run_rules(const scheduler::PlanQuestion& question,
+                   const scheduler::PlanAnswer& answer,
+                   const std::vector<LoadRule>& rules,
+                   LoadTrace trace) {
+    scheduler::SimSession session(question, answer);
+    LoadRuns runs{.trace = std::move(trace)};
+    const auto is_shown = [&](LoadRule rule) {
+        return std::find(rules.begin(), rules.end(), rule) != rules.end();
+    };
+    for (const LoadRule rule : scheduler::kLoadRules) {
+        const bool measures = rule == LoadRule::kIdeal || rule == LoadRule::kStatic;
+        if (!measures && !is_shown(rule)) {
+            continue;
+        }
+        SessionResult result = session.run(rule, {.trace = runs.trace});
+        if (rule == LoadRule::kIdeal) {
+            runs.ideal_tokens = result.tokens;
+        } else if (rule == LoadRule::kStatic) {
+            runs.static_tokens = result.tokens;
+        }
+        if (is_shown(rule)) {
+            runs.shown.push_back({rule, std::move(result)});
+        }
+    }
+    return runs;
+}
+
+double share(double part, double of) {
+    return of > 0.0 ? part / of : 0.0;
+}
+
+void print_table(const scheduler::PlanQuestion& question,
+                 const scheduler::PlanAnswer& answer,
+                 const LoadRuns& runs) {
+    const double seconds = to_seconds(runs.trace.duration);
+    fmt::print("{} on {} under {} ({:.0f} s), simulated:\ngeneration with {} in the cache\n\n",
+               printable(question.catalog->name, 80),
+               printable(question.hardware.name, 80),
+               printable(runs.trace.name, 80),
+               seconds,
+               answer.depth);
+    fmt::print("{:<25}{:>8}{:>9}{:>8}{:>9}{:>10}{:>7}{:>10}{:>7}\n",
+               "",
+               "",
+               "",
+               "of the",
+               "of best",
+               "uploaded",
+               "",
+               "over room",
+               "lost");
+    fmt::print("{:<25}{:>8}{:>9}{:>8}{:>9}{:>10}{:>7}{:>10}{:>7}\n",
+               "rule",
+               "tokens",
+               "a second",
+               "ideal",
+               "static",
+               "GB",
+               "plans",
+               "s at most",
+               "req.");
+    for (const RuleRun& run : runs.shown) {
+        const SessionResult& result = run.result;
+        const bool ideal = run.rule == LoadRule::kIdeal;
+        fmt::print("{:<25}{:>8.0f}{:>9.2f}{:>7.1f}%{:>8.1f}%{:>10}{:>7}{:>10}{:>7}\n",
+                   scheduler::load_rule_name(run.rule),
+                   result.tokens,
+                   result.tokens / seconds,
+                   100.0 * share(result.tokens, runs.ideal_tokens),
+                   100.0 * share(result.tokens, runs.static_tokens),
+                   ideal ? "" : fmt::format("{:.1f}", result.uploaded_bytes / kGiga),
+                   ideal ? "" : fmt::format("{}", result.n_plans),
+                   ideal ? "" : fmt::format("{:.3f}", to_seconds(result.over_room)),
+                   ideal ? "" : fmt::format("{}", result.n_requests_lost));
+    }
+}
+
+nlohmann::json timeline_json(const SessionResult& result) {
+    nlohmann::json points = nlohmann::json::array();
+    for (const scheduler::TimelinePoint& point : result.timeline) {
+        points.push_back(
+            {{"t_ms", std::chrono::duration_cast<std::chrono::milliseconds>(point.time).count()},
+             {"tokens_per_second", point.tokens / to_seconds(scheduler::kTimelineStep)},
+             {"room_bytes", point.room_bytes},
+             {"resident_bytes", point.resident_bytes},
+             {"level", scheduler::load_level_name(point.level)}});
+    }
+    return points;
+}
+
+void print_json(const scheduler::PlanQuestion& question,
+                const scheduler::PlanAnswer& answer,
+                const LoadRuns& runs) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const RuleRun& run : runs.shown) {
+        const SessionResult& result = run.result;
+        rows.push_back({{"rule", scheduler::load_rule_key(run.rule)},
+                        {"tokens", result.tokens},
+                        {"ideal_fraction", share(result.tokens, runs.ideal_tokens)},
+                        {"static_fraction", share(result.tokens, runs.static_tokens)},
+                        {"uploaded_bytes", result.uploaded_bytes},
+                        {"plans", result.n_plans},
+                        {"over_room_seconds", to_seconds(result.over_room)},
+                        {"requests_lost", result.n_requests_lost},
+                        {"steps_redone", result.n_steps_redone},
+                        {"timeline", timeline_json(result)}});
+    }
+    const nlohmann::json all = {{"simulated", true},
+                                {"model", question.catalog->name},
+                                {"hardware", question.hardware.name},
+                                {"load_trace", runs.trace.name},
+                                {"seconds", to_seconds(runs.trace.duration)},
+                                {"depth", answer.depth},
+                                {"device_bytes", answer.memory_bytes},
+                                {"rules", std::move(rows)}};
+    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
+Status simulate_load(const SimulateArgs& args,
+                     const scheduler::PlanQuestion& question,
+                     const scheduler::PlanAnswer& answer) {
+    BALLAST_TRY(const std::vector<LoadRule> rules, rules_named(args.policy));
+    BALLAST_TRY(LoadTrace trace, read_trace(args.load_trace));
+    if (!question.hardware.has_device || answer.memory_bytes <= 0.0) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("--load-trace needs a machine with a GPU that may be used; {} has "
+                                "none.",
+                                printable(question.hardware.name, 80)));
+    }
+    const LoadRuns runs = run_rules(question, answer, rules, std::move(trace));
+    if (args.asked.json) {
+        print_json(question, answer, runs);
+    } else {
+        print_table(question, answer, runs);
+    }
+    return {};
+}
+
+}  // namespace ballast::cli
