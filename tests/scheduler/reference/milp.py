@@ -9,8 +9,8 @@ A problem: hop_seconds, link_bytes_per_second, budget_bytes, tile_bytes, ring_ti
 time_limit_seconds, and groups, a list of lists of options: kind ("device", "cpu", "both"), g and c
 (seconds of either share), streamed_bytes, tile_seconds (of the device on one tile), v_bytes (device
 memory without the ring) and blocked_seconds (of the lane, while the CPU works on the option).
-An answer: status ("optimal", "limit" of time or nodes, "infeasible", "gave up"), objective and choice (null if
-nothing was found), bound (no choice is faster by this formulation). Six groups with some 200
+An answer: status ("optimal", "limit" of time or nodes, "infeasible", "gave up"), objective and
+choice (null if nothing was found), bound (no choice is faster by this formulation). Six groups with some 200
 options each take seconds; with ten the time limit may leave 10% between objective and bound.
 
 Of the lane there is the balance, that what crosses in a step and the time in which it cannot cross
