@@ -90,10 +90,10 @@ double SessionWorld::link_bytes(const ResidencyGrowth& growth) const {
     return static_cast<double>(then.weights - now.weights) + kv * std::min(1.0, filled);
 }
 
-void SessionWorld::upload(std::vector<ResidencyGrowth> growth) {
+void SessionWorld::upload(const std::vector<ResidencyGrowth>& growth) {
     BALLAST_CHECK(upload_.empty());
     double total = 0.0;
-    for (ResidencyGrowth& next : growth) {
+    for (const ResidencyGrowth& next : growth) {
         total += link_bytes(next);
         upload_reserved_ += next.bytes;
         upload_.push_back({next, total});

@@ -85,7 +85,7 @@ class SessionWorld {
     void keep(const Placement& kept);
     void execute(const Placement& executed);
     /// Begins. What has arrived is kept from the next step on. None may be under way.
-    void upload(std::vector<ResidencyGrowth> growth);
+    void upload(const std::vector<ResidencyGrowth>& growth);
     void cancel_upload();
 
     /// Nothing runs until the computer is awake and the stall over. To be called before a step.

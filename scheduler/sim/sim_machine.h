@@ -2,7 +2,7 @@
 // A machine that exists only as a profile: device, CPU and link, and one memory behind them.
 #pragma once
 
-#include <compare>
+#include <tuple>
 
 #include "scheduler/profile/hardware_profile.h"
 #include "scheduler/sim/sim_lane.h"
@@ -22,7 +22,13 @@ struct SimConditions {
     /// link, as fast as the CPU leaves the memory.
     double spilled = 0.0;
 
-    auto operator<=>(const SimConditions&) const = default;
+    friend bool operator==(const SimConditions&, const SimConditions&) = default;
+    friend bool operator<(const SimConditions& a, const SimConditions& b) {
+        const auto key = [](const SimConditions& of) {
+            return std::tie(of.device, of.link, of.cpu, of.uploading, of.stalled, of.spilled);
+        };
+        return key(a) < key(b);
+    }
 };
 
 /// The share of its pace that the CPU keeps beside an upload.

@@ -129,6 +129,7 @@ SessionResult SimSession::run_static(const SessionOptions& options) {
         room_least = std::min(room_least, all[i].room_bytes);
     }
     std::vector<std::pair<Nanoseconds, SimConditions>> states;
+    states.reserve(times.size());
     for (const auto& [conditions, time] : times) {
         states.push_back({time, conditions});
     }

@@ -62,7 +62,9 @@ class StepTimes {
     struct Key {
         std::vector<int> placement = {};
         SimConditions conditions = {};
-        auto operator<=>(const Key&) const = default;
+        friend bool operator<(const Key& a, const Key& b) {
+            return std::tie(a.placement, a.conditions) < std::tie(b.placement, b.conditions);
+        }
     };
     double simulate(const Placement& placement, const SimConditions& conditions) const;
 

@@ -10,8 +10,8 @@ time_limit_seconds, and groups, a list of lists of options: kind ("device", "cpu
 (seconds of either share), streamed_bytes, tile_seconds (of the device on one tile), v_bytes (device
 memory without the ring) and blocked_seconds (of the lane, while the CPU works on the option).
 An answer: status ("optimal", "limit" of time or nodes, "infeasible", "gave up"), objective and
-choice (null if nothing was found), bound (no choice is faster by this formulation). Six groups with some 200
-options each take seconds; with ten the time limit may leave 10% between objective and bound.
+choice (null if nothing was found), bound (no choice is faster by this formulation). Six groups with
+some 200 options each take seconds; with ten the limits may leave 10% between objective and bound.
 
 Of the lane there is the balance, that what crosses in a step and the time in which it cannot cross
 fit into the step, and the same for every stretch of groups, in which as much less has to cross as
