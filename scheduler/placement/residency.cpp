@@ -76,18 +76,27 @@ std::uint64_t Residency::group_total(std::size_t group, const GroupPlacement& pl
 void Residency::drop(Placement& kept,
                      std::size_t group,
                      const GroupPlacement& least,
-                     std::uint64_t& bytes,
+                     const Placement& streams,
+                     std::uint64_t& total,
                      std::uint64_t budget_bytes) const {
     GroupPlacement& placed = kept.groups[group];
-    const std::uint64_t before = group_total(group, placed);
-    const std::uint64_t over = bytes - budget_bytes;
-    while (placed.resident > least.resident && before - group_total(group, placed) < over) {
-        --placed.resident;
+    while (total > budget_bytes) {
+        const GroupPlacement was = placed;
+        const std::uint64_t before = group_total(group, was);
+        const std::uint64_t over = total - budget_bytes;
+        while (placed.resident > least.resident && before - group_total(group, placed) < over) {
+            --placed.resident;
+        }
+        if (before - group_total(group, placed) < over) {
+            placed.shared_on_device = least.shared_on_device;
+        }
+        if (placed == was) {
+            return;
+        }
+        // What is not resident any more may stream, and then its keys stay on the device.
+        total = streams.groups[group].streamed > 0 ? bytes(kept, streams)
+                                                   : total - (before - group_total(group, placed));
     }
-    if (before - group_total(group, placed) < over) {
-        placed.shared_on_device = least.shared_on_device;
-    }
-    bytes -= before - group_total(group, placed);
 }
 
 Placement Residency::trimmed(const StepModel& model,
@@ -115,7 +124,7 @@ Placement Residency::trimmed(const StepModel& model,
         if (total <= budget_bytes) {
             break;
         }
-        drop(kept, group, {}, total, budget_bytes);
+        drop(kept, group, {}, streams, total, budget_bytes);
     }
     return kept;
 }
@@ -163,7 +172,7 @@ Placement Residency::with_plan(const Placement& held,
     Placement both = combined(held, plan, most_of);
     std::uint64_t total = bytes(both, plan);
     for (std::size_t i = both.groups.size(); i > 0 && total > budget_bytes; --i) {
-        drop(both, i - 1, residents(plan.groups[i - 1]), total, budget_bytes);
+        drop(both, i - 1, residents(plan.groups[i - 1]), plan, total, budget_bytes);
     }
     return both;
 }

@@ -64,10 +64,12 @@ class Residency {
                       Placement kept,
                       const Placement& streams,
                       std::uint64_t budget_bytes) const;
+    /// Parts of one group, as many as have to go, down to `least`.
     void drop(Placement& kept,
               std::size_t group,
               const GroupPlacement& least,
-              std::uint64_t& bytes,
+              const Placement& streams,
+              std::uint64_t& total,
               std::uint64_t budget_bytes) const;
 
     const TensorCatalog* catalog_;

@@ -103,6 +103,14 @@ void OurRule::meet_budget() {
             parts_.residency->bytes(cpu_only(parts_.plans->catalog()), world.executed());
         shrink(directive_.budget_bytes - std::min(ring, directive_.budget_bytes));
     }
+    if (world.held_bytes() > directive_.budget_bytes) {
+        // Not even the ring has room: the rest of the step runs without.
+        Placement without = world.executed();
+        for (GroupPlacement& placed : without.groups) {
+            placed.streamed = 0;
+        }
+        world.execute(without);
+    }
     n_changes_ = -1;  // to be looked at before the next step
 }
 

@@ -39,6 +39,7 @@ class OurRule final : public SessionRule, public SessionWatcher {
     SessionWatcher* watcher() override { return this; }
     std::optional<Nanoseconds> next_poll() const override { return polled_ + poll_; }
     void poll() override;
+    const LoadControl& control() const { return control_; }
 
   private:
     /// A plan whose residents may be worth an upload. What the lack of them costs adds up, also

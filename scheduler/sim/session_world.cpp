@@ -63,17 +63,34 @@ void SessionWorld::keep(const Placement& kept) {
         placed.shared_on_device = placed.shared_on_device && kept.groups[i].shared_on_device;
     }
     resident_.reset();
-    const std::uint64_t after = residency_.bytes(kept_, executed_);
-    if (after < before) {
-        freed_bytes_ += before - after;
-        stalled_until_ = now_ + kChangeStall;
-    }
+    drop(before);
+    has_changed(WorldEvent::kKept);
 }
 
 void SessionWorld::execute(const Placement& executed) {
-    if (!(executed_ == executed)) {
-        executed_ = executed;
-        resident_.reset();
+    if (executed_ == executed) {
+        return;
+    }
+    const std::uint64_t before = in_step_ ? residency_.bytes(kept_, executed_) : 0;
+    executed_ = executed;
+    resident_.reset();
+    if (in_step_) {
+        drop(before);
+    }
+    has_changed(WorldEvent::kExecuted);
+}
+
+void SessionWorld::drop(std::uint64_t bytes_before) {
+    const std::uint64_t after = residency_.bytes(kept_, executed_);
+    if (after < bytes_before) {
+        freed_bytes_ += bytes_before - after;
+        stalled_until_ = std::max(stalled_until_, now_ + read_after_drop());
+    }
+}
+
+void SessionWorld::has_changed(WorldEvent event) const {
+    if (observer_ != nullptr) {
+        observer_->changed(*this, event);
     }
 }
 
@@ -100,6 +117,7 @@ void SessionWorld::upload(const std::vector<ResidencyGrowth>& growth) {
     }
     uploaded_ = 0.0;
     stalled_until_ = std::max(stalled_until_, now_ + kChangeStall);
+    has_changed(WorldEvent::kUpload);
     if (times_.setup().hardware.unified_memory) {
         uploaded_ = total;  // it is there already
         adopt();
@@ -108,9 +126,13 @@ void SessionWorld::upload(const std::vector<ResidencyGrowth>& growth) {
 
 void SessionWorld::cancel_upload() {
     adopt();
+    if (!uploading()) {
+        return;
+    }
     // What was on its way is free with the end of the stall that a change brings.
     upload_.clear();
     upload_reserved_ = 0;
+    has_changed(WorldEvent::kCancelled);
 }
 
 void SessionWorld::adopt() {
@@ -125,6 +147,7 @@ void SessionWorld::adopt() {
         upload_.erase(upload_.begin(), upload_.begin() + static_cast<std::ptrdiff_t>(n));
         resident_.reset();
         ++n_changes_;
+        has_changed(WorldEvent::kArrived);
     }
 }
 
@@ -136,6 +159,7 @@ void SessionWorld::wipe() {
     executed_ = kept_;
     resident_.reset();
     ++n_changes_;
+    has_changed(WorldEvent::kWiped);
 }
 
 bool SessionWorld::uses_device() const {
@@ -155,7 +179,8 @@ double SessionWorld::upload_rate() const {
 }
 
 Nanoseconds SessionWorld::upload_end() const {
-    return upload_left() > 0.0 ? now_ + to_nanoseconds(upload_left() / upload_rate()) : kNever;
+    const Nanoseconds begin = std::max(now_, stalled_until_);
+    return upload_left() > 0.0 ? begin + to_nanoseconds(upload_left() / upload_rate()) : kNever;
 }
 
 SimConditions SessionWorld::conditions() const {
@@ -211,7 +236,8 @@ void SessionWorld::advance(Nanoseconds to) {
     } else {
         over_since_ = Nanoseconds{-1};
     }
-    if (uploading() && truth().usable()) {
+    // In a stall memory is freed and taken, and nothing is copied.
+    if (uploading() && truth().usable() && now_ >= stalled_until_) {
         const double bytes = std::min(to_seconds(to - now_) * upload_rate(), upload_left());
         uploaded_ += bytes;
         result_.uploaded_bytes += bytes;
@@ -226,6 +252,18 @@ void SessionWorld::advance(Nanoseconds to) {
             wipe();
         }
     }
+    has_changed(WorldEvent::kTime);
+}
+
+void SessionWorld::wait(Nanoseconds until, SessionWatcher* watcher) {
+    while (now_ < until && !ended()) {
+        SessionWatcher* const awake = truth().suspended ? nullptr : watcher;
+        advance(std::min(next_change(awake), until));
+        if (awake != nullptr && awake->next_poll().value_or(kNever) <= now_) {
+            awake->poll();
+        }
+    }
+    adopt();
 }
 
 void SessionWorld::wait_until_awake() {
@@ -250,6 +288,13 @@ void SessionWorld::count_tokens(Nanoseconds begin, Nanoseconds end, double token
 }
 
 std::optional<double> SessionWorld::run_step(SessionWatcher* watcher) {
+    in_step_ = true;
+    const std::optional<double> seconds = step(watcher);
+    in_step_ = false;
+    return seconds;
+}
+
+std::optional<double> SessionWorld::step(SessionWatcher* watcher) {
     if (uses_device() && !truth().device_works) {
         ++result_.n_steps_redone;
         return std::nullopt;

@@ -51,8 +51,9 @@ void SimMonitor::distort(LoadSample& sample) {
 }
 
 std::optional<LoadSample> SimMonitor::sample(Nanoseconds now) {
-    Nanoseconds lag = faults_.lag;
-    if (faults_.jitter > Nanoseconds{0}) {
+    const bool honest = now >= faults_.until;
+    Nanoseconds lag = honest ? Nanoseconds{0} : faults_.lag;
+    if (!honest && faults_.jitter > Nanoseconds{0}) {
         lag += Nanoseconds(static_cast<std::int64_t>(rng_.uniform() *
                                                      static_cast<double>(faults_.jitter.count())));
     }
@@ -70,7 +71,9 @@ std::optional<LoadSample> SimMonitor::sample(Nanoseconds now) {
     LoadSample sample = *(after - 1);
     sample.time = seen;
     sample.event = LoadEvent::kNone;
-    distort(sample);
+    if (!honest) {
+        distort(sample);
+    }
     return sample;
 }
 

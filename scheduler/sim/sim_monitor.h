@@ -21,6 +21,8 @@ class SimMonitor final : public GpuMonitor {
         /// Of all samples, so many say what cannot be, or that others use no memory.
         double wrong = 0.0;
         std::uint64_t seed = 1;
+        /// From then on it tells the truth.
+        Nanoseconds until = Nanoseconds::max();
     };
 
     /// `total_bytes` for samples that do not know it.

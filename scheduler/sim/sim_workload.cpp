@@ -124,7 +124,7 @@ void SimWorkload::enter_group(std::size_t version, Side side) {
                                    options_.locality,
                                    routing_),
                 .owner = side,
-                .n_tiles_left = tiles_of_group_[version]};
+                .n_tiles_left = has_stopped_ ? 0 : tiles_of_group_[version]};
     if (both() && options_.hops == HopModel::kBlocking) {
         // The owner sends the residual, and waits until it has arrived.
         machine_.events().after(hop_, [this] {
@@ -154,6 +154,10 @@ void SimWorkload::compute_tiles() {
         finish_share(Side::kDevice);
         return;
     }
+    if (has_stopped_) {
+        compute_rest_on_cpu();
+        return;
+    }
     waits_for_tile_ = n_arrived_ == n_read_;
     if (waits_for_tile_) {
         if (options_.serial_copies) {
@@ -173,8 +177,38 @@ void SimWorkload::compute_tiles() {
                            }});
 }
 
+void SimWorkload::replace(const Placement& placement) {
+    placement_ = &placement;
+    has_stopped_ =
+        has_stopped_ ||
+        (!tiles_.empty() && std::none_of(placement.groups.begin(),
+                                         placement.groups.end(),
+                                         [](const auto& placed) { return placed.streamed > 0; }));
+    if (has_stopped_ && std::exchange(waits_for_tile_, false)) {
+        compute_tiles();
+    }
+}
+
+void SimWorkload::compute_rest_on_cpu() {
+    const std::size_t group = n_entered_ - 1;
+    Rng routing = routing_;
+    const ShareWork without = share_work(machine_.hardware(),
+                                         catalog_.groups[group],
+                                         placement_->groups[group],
+                                         options_.shape,
+                                         options_.locality,
+                                         routing);
+    const double left = static_cast<double>(std::exchange(current_.n_tiles_left, 0)) /
+                        static_cast<double>(tiles_of_group_[group]);
+    const double seconds = left * std::max(0.0, without.cpu_seconds - current_.work.cpu_seconds);
+    const double intensity = seconds > 0.0 ? without.cpu_bytes / without.cpu_seconds : 0.0;
+    machine_.cpu().run({.amount = seconds, .intensity = intensity, .done = [this] {
+                            finish_share(Side::kDevice);
+                        }});
+}
+
 void SimWorkload::send_tiles() {
-    while (n_sent_ < n_allowed_ && n_sent_ - n_read_ < kRingTiles) {
+    while (!has_stopped_ && n_sent_ < n_allowed_ && n_sent_ - n_read_ < kRingTiles) {
         const Tile tile = tiles_[n_sent_ % tiles_.size()];
         ++n_sent_;
         machine_.link().run({.amount = tile.bytes, .group = tile.group, .done = [this] {

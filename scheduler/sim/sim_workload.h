@@ -39,8 +39,9 @@ class SimWorkload {
 
     /// Begins now; `done` is called when the last step has ended.
     void start(EventQueue::Action done);
-    /// From the next group on; it streams what the one before it does.
-    void replace(const Placement& placement) { placement_ = &placement; }
+    /// From the next group on. It streams what the one before it does, or nothing: then what has
+    /// not crossed yet, of the running group too, is the CPU's.
+    void replace(const Placement& placement);
     /// When each step ended, as many as have.
     const std::vector<Nanoseconds>& ends() const { return ends_; }
 
@@ -63,6 +64,7 @@ class SimWorkload {
     void enter_group(std::size_t version, Side side);
     void begin_share(Side side);
     void compute_tiles();
+    void compute_rest_on_cpu();
     void finish_share(Side side);
     void send_tiles();
 
@@ -97,6 +99,7 @@ class SimWorkload {
     std::size_t n_arrived_ = 0;
     std::size_t n_read_ = 0;
     bool waits_for_tile_ = false;
+    bool has_stopped_ = false;  // streams, for good
 };
 
 }  // namespace ballast::scheduler

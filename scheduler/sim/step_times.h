@@ -35,7 +35,7 @@ class StepReplay {
     /// When it ended.
     Nanoseconds ended() const { return workload_.ends().back() - begin_; }
     void set_conditions(const SimConditions& conditions) { machine_.set_conditions(conditions); }
-    /// For the groups that have not begun; with the same streams.
+    /// For the groups that have not begun; with the same streams or none.
     void replace(const Placement& placement);
 
   private:

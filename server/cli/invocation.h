@@ -91,8 +91,9 @@ struct SimulateArgs {
     PlanArgs asked = {};  // without its list
     std::string policy = "all";
     std::string hops = "overlapped";
-    std::string trace_file = {};  // "" unless a trace is to be saved
-    std::string load_trace = {};  // a script of samples; "" for an idle machine
+    std::string trace_file = {};             // "" unless a trace is to be saved
+    std::string load_trace = {};             // a script of samples; "" for an idle machine
+    std::optional<std::uint64_t> seed = {};  // of a run that draws all of the above
 };
 
 using Invocation = std::variant<PrintArgs,

@@ -261,8 +261,18 @@ Command add_simulate(CLI::App& root) {
                     "What other programs take meanwhile, as samples in JSON lines; --policy is "
                     "then a rule of reaction.")
         ->type_name("FILE");
+    app->add_option("--seed",
+                    args->seed,
+                    "Draw machine, model, faults and requests, and check what must always hold; "
+                    "goes without --model.")
+        ->type_name("N");
     add_plan_options(*app, *values, args->asked);
     return {app, [app, values, args]() -> Result<Invocation> {
+                if (args->seed) {
+                    const bool alone = app->count_all() == (args->asked.json ? 3U : 2U);
+                    return alone ? Result<Invocation>(*args)
+                                 : usage("--seed draws all else; it goes with --json only.");
+                }
                 if (args->asked.model.empty()) {
                     return missing(*app, "--model");
                 }

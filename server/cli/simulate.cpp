@@ -15,6 +15,7 @@
 #include "server/cli/plan_question.h"
 #include "server/cli/report.h"
 #include "server/cli/simulate_load.h"
+#include "server/cli/simulate_seed.h"
 
 namespace ballast::cli {
 
@@ -180,6 +181,9 @@ Status save_trace(const SimulateArgs& args,
 }
 
 Status run(const SimulateArgs& args, const config::Environment& environment) {
+    if (args.seed) {
+        return simulate_seed(*args.seed, args.asked.json);
+    }
     BALLAST_TRY(AskedPlan asked, ask_plan(args.asked, environment));
     BALLAST_TRY(asked.question.hops, hops_named(args.hops));
     const PlanAnswer answer = scheduler::answer(asked.question);

@@ -149,17 +149,20 @@ void print_table(const scheduler::PlanQuestion& question,
                "req.");
     for (const RuleRun& run : runs.shown) {
         const SessionResult& result = run.result;
-        const bool ideal = run.rule == LoadRule::kIdeal;
-        fmt::print("{:<25}{:>8.0f}{:>9.2f}{:>7.1f}%{:>8.1f}%{:>10}{:>7}{:>10}{:>7}\n",
+        fmt::print("{:<25}{:>8.0f}{:>9.2f}{:>7.1f}%{:>8.1f}%",
                    scheduler::load_rule_name(run.rule),
                    result.tokens,
                    result.tokens / seconds,
                    100.0 * share(result.tokens, runs.ideal_tokens),
-                   100.0 * share(result.tokens, runs.static_tokens),
-                   ideal ? "" : fmt::format("{:.1f}", result.uploaded_bytes / kGiga),
-                   ideal ? "" : fmt::format("{}", result.n_plans),
-                   ideal ? "" : fmt::format("{:.3f}", to_seconds(result.over_room)),
-                   ideal ? "" : fmt::format("{}", result.n_requests_lost));
+                   100.0 * share(result.tokens, runs.static_tokens));
+        if (run.rule != LoadRule::kIdeal) {
+            fmt::print("{:>10.1f}{:>7}{:>10.3f}{:>7}",
+                       result.uploaded_bytes / kGiga,
+                       result.n_plans,
+                       to_seconds(result.over_room),
+                       result.n_requests_lost);
+        }
+        fmt::print("\n");
     }
 }
 

@@ -95,6 +95,23 @@ TEST(LoadControl, GrowsNoMoreForAWhileAfterNewPressure) {
     EXPECT_EQ(at.control.backoff().wait(), seconds(1));
 }
 
+TEST(LoadControl, GrowsWithinWhatPressureHasLeftWithoutWaitingForQuiet) {
+    Control at;
+    at.run(seconds(1), taken(0));
+    at.control.holds(6 * kGib);
+    for (int i = 0; i < 10; ++i) {
+        at.run(milliseconds(100), taken(4 * kGib));
+        EXPECT_EQ(at.directive().budget_bytes, 3 * kGib);
+        at.control.holds(2 * kGib);
+        if (i > 3) {
+            EXPECT_EQ(at.control.growth_limit(at.now()), 3 * kGib);
+            EXPECT_EQ(at.control.growth(at.now(), 2 * kGib, 6 * kGib), kGib);
+        }
+        at.run(milliseconds(100), taken(0));
+        EXPECT_LE(at.control.growth(at.now(), 2 * kGib, 6 * kGib), kGib) << "it is never quiet";
+    }
+}
+
 TEST(LoadControl, TakesSmallLossesForNoPressure) {
     Control at;
     at.run(seconds(1), taken(0));

@@ -124,6 +124,18 @@ class Simulate(ProgramTest):
                          '--policy is "cpu_only"; possible with --load-trace are all, '
                          f'{", ".join(RULES)}.')
 
+    def test_repeats_a_seed_exactly(self):
+        text = self.expect_success("simulate", "--seed", "17")
+        self.assertEqual(text, self.expect_success("simulate", "--seed", "17"))
+        self.assertTrue(text.startswith("seed=17 "))
+        found = self.json("--seed", "17")
+        self.assertEqual(found["violations"], [])
+        self.assertIn(f"log hash {found['log_hash']}", text)
+        self.assertEqual(found["options"], text.splitlines()[0])
+        self.assertNotEqual(self.json("--seed", "18")["log_hash"], found["log_hash"])
+        self.assertIn("--seed draws all else; it goes with --json only.",
+                      self.fails("--seed", "17", "--model", "qwen3-14b", code=2))
+
     def test_mistakes_are_named(self):
         pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060")
         self.assertEqual(self.fails(*pair, "--policy", "best"),
