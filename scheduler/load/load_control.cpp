@@ -89,6 +89,9 @@ void LoadControl::note_room(Nanoseconds now) {
 }
 
 void LoadControl::observe(Nanoseconds now, const LoadSample& sample) {
+    if (sample.time > now) {
+        return;  // after it, all that are right would be late
+    }
     switch (sample.event) {
         case LoadEvent::kNone:
             break;

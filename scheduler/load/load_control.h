@@ -14,7 +14,7 @@ namespace ballast::scheduler {
 
 /// What people see.
 enum class LoadLevel {
-    kFull,      // nobody else wants anything
+    kFull,      // nobody else wants anything of the device
     kPolite,    // others work, or it runs on battery: less of the device
     kMinimal,   // others leave so little that the CPU does the work
     kPaused,    // somebody asked for it: the device is given back
@@ -61,7 +61,7 @@ class LoadControl {
   public:
     explicit LoadControl(const LoadRules& rules);
 
-    /// Takes a sample in; late and wrong ones do no harm.
+    /// Takes a sample in; late ones, wrong ones and those of the future do no harm.
     void observe(Nanoseconds now, const LoadSample& sample);
     /// A step begins: there is work.
     void working(Nanoseconds now);

@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLinesMax = 1000000;
 constexpr std::size_t kProcessBytesMax = 256;
+constexpr std::size_t kRowBytesMax = 16384;  // many times what a line can need
 // A century in milliseconds; what is later would not fit into nanoseconds much longer.
 constexpr double kMillisecondsMax = 3.2e12;
 constexpr double kNanosecondsPerMillisecond = 1e6;
@@ -39,6 +40,9 @@ class LineReader {
 
     /// Changes what the line names.
     Status read(std::string_view text, LoadSample& sample) const {
+        if (text.size() > kRowBytesMax) {
+            return wrong(fmt::format("has more than {} bytes", kRowBytesMax));
+        }
         const Json object = Json::parse(text, nullptr, false);
         if (!object.is_object()) {
             return wrong("is not one JSON object");

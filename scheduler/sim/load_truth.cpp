@@ -24,7 +24,9 @@ std::uint64_t at_least(double bytes) {
 
 }  // namespace
 
-DeviceMemory device_memory(std::span<const LoadSample> trace, double cap_bytes) {
+DeviceMemory device_memory(std::span<const LoadSample> trace,
+                           double cap_bytes,
+                           double profile_bytes) {
     DeviceMemory memory{.cap_bytes = static_cast<std::uint64_t>(cap_bytes)};
     for (const LoadSample& sample : trace) {
         memory.total_bytes = std::max(memory.total_bytes, sample.device_total_bytes);
@@ -32,8 +34,9 @@ DeviceMemory device_memory(std::span<const LoadSample> trace, double cap_bytes) 
     if (memory.total_bytes > 0) {
         memory.headroom_bytes = at_least(kHeadroomShare * static_cast<double>(memory.total_bytes));
     } else {
-        memory.headroom_bytes = at_least(cap_bytes * kHeadroomShare / (1.0 - kHeadroomShare));
-        memory.total_bytes = memory.cap_bytes + memory.headroom_bytes;
+        const double net = std::max(profile_bytes, cap_bytes);
+        memory.headroom_bytes = at_least(net * kHeadroomShare / (1.0 - kHeadroomShare));
+        memory.total_bytes = static_cast<std::uint64_t>(net) + memory.headroom_bytes;
     }
     return memory;
 }

@@ -20,7 +20,9 @@ struct DeviceMemory {
 
 /// Of a profile, whose memory is net of the headroom. The trace's total counts where it names one:
 /// max(512 MiB, 8%) of it is headroom.
-DeviceMemory device_memory(std::span<const LoadSample> trace, double cap_bytes);
+DeviceMemory device_memory(std::span<const LoadSample> trace,
+                           double cap_bytes,
+                           double profile_bytes);
 
 /// From `time` until the next one.
 struct LoadTruth {

@@ -268,7 +268,7 @@ void OurRule::grow_towards(const Candidate& candidate) {
     use_ = parts_.residency->best_use(model(true), stays, plans_, usable_, false);
     world.keep(stays);
     world.execute(use_.executed);
-    world.upload(std::move(growth));
+    world.upload(growth);
     for (Candidate& other : recent_) {
         other.owed_seconds = 0.0;
     }

@@ -30,10 +30,10 @@ void PlanRule::load_missing() {
     if (world.uploading() || !world.truth().usable()) {
         return;
     }
-    auto growth =
+    const auto growth =
         parts_.residency->growth(parts_.plans->model(shares_), world.kept(), plan_, kUnlimited);
     if (!growth.empty()) {
-        world.upload(std::move(growth));
+        world.upload(growth);
     }
 }
 

@@ -129,7 +129,7 @@ class Draw {
         }
         const double cap = made_.hardware.device_memory_gb * kGiga;
         const auto bytes = static_cast<std::uint64_t>(cap * between(0.0, 1.0));
-        const auto total = device_memory({}, cap).total_bytes;
+        const auto total = device_memory({}, cap, cap).total_bytes;
         return chance(0.2) ? total - bytes / 8 : bytes;
     }
 

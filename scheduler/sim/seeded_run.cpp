@@ -51,7 +51,8 @@ class Run {
                   .hops = options_.hops,
                   .locality = options_.locality}),
           residency_(catalog_, plans_.reserve()),
-          memory_(device_memory(options_.session.trace.samples, plans_.memory_bytes())),
+          memory_(device_memory(
+              options_.session.trace.samples, plans_.memory_bytes(), plans_.device_bytes())),
           monitor_(options_.session.trace.samples, memory_.total_bytes, options_.session.seen),
           told_(monitor_, memory_),
           invariants_(told_,

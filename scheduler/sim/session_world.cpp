@@ -33,7 +33,8 @@ SessionWorld::SessionWorld(StepTimes& times,
         static_cast<std::size_t>((duration + kTimelineStep - Nanoseconds{1}) / kTimelineStep);
     result_.timeline.resize(n_bins);
     for (std::size_t i = 0; i < n_bins; ++i) {
-        result_.timeline[i].time = kTimelineStep * static_cast<std::int64_t>(i + 1);
+        result_.timeline[i].time =
+            std::min(kTimelineStep * static_cast<std::int64_t>(i + 1), duration);
     }
 }
 
@@ -279,7 +280,7 @@ void SessionWorld::count_tokens(Nanoseconds begin, Nanoseconds end, double token
     for (auto i = static_cast<std::size_t>(begin / kTimelineStep); i < result_.timeline.size();
          ++i) {
         const Nanoseconds until = std::min(result_.timeline[i].time, end);
-        const Nanoseconds from = std::max(result_.timeline[i].time - kTimelineStep, begin);
+        const Nanoseconds from = std::max(kTimelineStep * static_cast<std::int64_t>(i), begin);
         if (until <= from) {
             break;
         }

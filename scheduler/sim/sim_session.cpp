@@ -71,13 +71,16 @@ SimSession::SimSession(const PlanQuestion& question, const PlanAnswer& answer)
               .locality = question.locality}),
       residency_(plans_.catalog(), plans_.reserve()) {}
 
+DeviceMemory SimSession::memory(const SessionOptions& options) const {
+    return device_memory(options.trace.samples, plans_.memory_bytes(), plans_.device_bytes());
+}
+
 std::vector<LoadTruth> SimSession::truths(const SessionOptions& options) const {
-    return load_truths(options.trace.samples,
-                       device_memory(options.trace.samples, plans_.memory_bytes()));
+    return load_truths(options.trace.samples, memory(options));
 }
 
 SessionResult SimSession::run(LoadRule rule, const SessionOptions& options) {
-    const DeviceMemory memory = device_memory(options.trace.samples, plans_.memory_bytes());
+    const DeviceMemory memory = this->memory(options);
     SimMonitor monitor(options.trace.samples, memory.total_bytes, options.seen);
     const SimConditions idle;
     switch (rule) {

@@ -58,6 +58,7 @@ class SimSession {
     SessionResult run_ideal(const SessionOptions& options);
     SessionResult run_static(const SessionOptions& options);
     SessionResult run_plan(const Placement& plan, const SessionOptions& options);
+    DeviceMemory memory(const SessionOptions& options) const;
     std::vector<LoadTruth> truths(const SessionOptions& options) const;
 
     PlanBook plans_;

@@ -268,6 +268,12 @@ Command add_simulate(CLI::App& root) {
         ->type_name("N");
     add_plan_options(*app, *values, args->asked);
     return {app, [app, values, args]() -> Result<Invocation> {
+                for (const auto& [name, value] : {std::pair{"--save-trace", &args->trace_file},
+                                                  std::pair{"--load-trace", &args->load_trace}}) {
+                    if (app->count(name) > 0 && value->empty()) {
+                        return usage(fmt::format("{} needs the name of a file.", name));
+                    }
+                }
                 if (args->seed) {
                     const bool alone = app->count_all() == (args->asked.json ? 3U : 2U);
                     return alone ? Result<Invocation>(*args)

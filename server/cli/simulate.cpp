@@ -2,6 +2,7 @@
 // `ballast simulate`: a model's steps on a machine that need not be there, under each policy, and
 // what the hardware allows. Every figure is simulated.
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -165,6 +166,13 @@ Status save_trace(const SimulateArgs& args,
                                .locality = question.locality,
                                .n_steps = kTracedSteps},
                               &trace);
+    std::error_code ignored;
+    const auto there = std::filesystem::status(args.trace_file, ignored).type();
+    if (there == std::filesystem::file_type::fifo || there == std::filesystem::file_type::socket) {
+        return fail(
+            ErrorCode::kIo,
+            fmt::format("Cannot write {}: it is no file.", printable(args.trace_file, 256)));
+    }
     std::ofstream file(args.trace_file, std::ios::binary | std::ios::trunc);
     file << trace.to_json(*question.catalog,
                           fmt::format("{} on {}, {}, simulated",

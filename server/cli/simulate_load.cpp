@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,6 +30,8 @@ using scheduler::SessionResult;
 constexpr std::size_t kTraceBytesMax = 256U << 20U;
 constexpr Nanoseconds kTraceLongest = std::chrono::hours(1);
 constexpr double kGiga = 1e9;
+// Plans are made for each, and kept.
+constexpr std::size_t kLoadsMax = 300;
 
 struct RuleRun {
     LoadRule rule = LoadRule::kOurs;
@@ -168,10 +173,12 @@ void print_table(const scheduler::PlanQuestion& question,
 
 nlohmann::json timeline_json(const SessionResult& result) {
     nlohmann::json points = nlohmann::json::array();
+    Nanoseconds begin{0};
     for (const scheduler::TimelinePoint& point : result.timeline) {
+        const double seconds = to_seconds(point.time - std::exchange(begin, point.time));
         points.push_back(
             {{"t_ms", std::chrono::duration_cast<std::chrono::milliseconds>(point.time).count()},
-             {"tokens_per_second", point.tokens / to_seconds(scheduler::kTimelineStep)},
+             {"tokens_per_second", point.tokens / seconds},
              {"room_bytes", point.room_bytes},
              {"resident_bytes", point.resident_bytes},
              {"level", scheduler::load_level_name(point.level)}});
@@ -207,19 +214,61 @@ void print_json(const scheduler::PlanQuestion& question,
     fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+/// What a script may say, but this machine or the session cannot follow.
+Status check_trace(const LoadTrace& trace,
+                   const scheduler::PlanQuestion& question,
+                   const scheduler::PlanAnswer& answer) {
+    const auto wrong = [&](Nanoseconds time, const std::string& what) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("{}, at t_ms {:.10g}: {}",
+                                printable(trace.name, 256),
+                                1e3 * to_seconds(time),
+                                what));
+    };
+    const scheduler::DeviceMemory memory = scheduler::device_memory(
+        trace.samples, answer.memory_bytes, question.hardware.device_memory_gb * kGiga);
+    std::set<std::tuple<double, double, double>> loads;
+    for (const scheduler::LoadSample& sample : trace.samples) {
+        if (sample.event != scheduler::LoadEvent::kNone && sample.time <= Nanoseconds{0}) {
+            return wrong(sample.time,
+                         "an event needs something before it; begin with another line.");
+        }
+        if (sample.device_total_bytes != trace.samples.front().device_total_bytes) {
+            return wrong(sample.time,
+                         "device_total_bytes must be on the first line, and the same throughout.");
+        }
+        if (sample.others_bytes > memory.total_bytes) {
+            return wrong(sample.time,
+                         fmt::format("others_bytes is {}, but the device has {} bytes.",
+                                     sample.others_bytes,
+                                     memory.total_bytes));
+        }
+        loads.emplace(sample.device_busy, sample.link_busy, sample.cpu_psi);
+        if (loads.size() > kLoadsMax) {
+            return wrong(sample.time,
+                         fmt::format("that is more than {} different loads of device, link and "
+                                     "CPU; round them.",
+                                     kLoadsMax));
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
 Status simulate_load(const SimulateArgs& args,
                      const scheduler::PlanQuestion& question,
                      const scheduler::PlanAnswer& answer) {
     BALLAST_TRY(const std::vector<LoadRule> rules, rules_named(args.policy));
-    BALLAST_TRY(LoadTrace trace, read_trace(args.load_trace));
-    if (!question.hardware.has_device || answer.memory_bytes <= 0.0) {
+    if (!question.hardware.has_device || answer.memory_bytes <= 0.0 ||
+        question.hardware.unified_memory) {
         return fail(ErrorCode::kInvalidRequest,
-                    fmt::format("--load-trace needs a machine with a GPU that may be used; {} has "
-                                "none.",
+                    fmt::format("--load-trace needs a GPU with memory of its own that may be used; "
+                                "{} with this --vram-budget has none.",
                                 printable(question.hardware.name, 80)));
     }
+    BALLAST_TRY(LoadTrace trace, read_trace(args.load_trace));
+    BALLAST_TRY_STATUS(check_trace(trace, question, answer));
     const LoadRuns runs = run_rules(question, answer, rules, std::move(trace));
     if (args.asked.json) {
         print_json(question, answer, runs);

@@ -218,6 +218,17 @@ TEST(LoadControl, FreesTheMemoryOfNobodysWork) {
     EXPECT_EQ(at.control.directive(later).budget_bytes, 5 * kGib);
 }
 
+TEST(LoadControl, TakesNothingFromTheFuture) {
+    Control at;
+    at.run(seconds(1), taken(0));
+    LoadSample sample = taken(8 * kGib);
+    sample.time = at.now() + seconds(1000);
+    at.control.observe(at.now(), sample);
+    EXPECT_EQ(at.directive().level, LoadLevel::kFull);
+    at.run(milliseconds(10), taken(4 * kGib));
+    EXPECT_EQ(at.directive().budget_bytes, 3 * kGib) << "later samples still count";
+}
+
 TEST(LoadControl, NamesItsLevels) {
     EXPECT_EQ(std::string_view(load_level_name(LoadLevel::kFull)), "full");
     EXPECT_EQ(std::string_view(load_level_name(LoadLevel::kPolite)), "polite");

@@ -85,6 +85,8 @@ TEST(SampleScript, NamesTheLineAndWhatIsWrongWithIt) {
         EXPECT_EQ(samples.error().message, wrong.message);
     }
     EXPECT_TRUE(parse_sample_script("").value().empty());
+    EXPECT_EQ(parse_sample_script(std::string(20000, '[')).error().message,
+              "Line 1 has more than 16384 bytes.");
 }
 
 TEST(SampleScript, SaysWhatHoldsNowAndEachEventOnce) {

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 
 TEST(LoadTruth, CountsMemoryAsTheServerDoes) {
     const std::vector<LoadSample> unknown = {{.time = seconds(1), .others_bytes = 1000000000}};
-    const DeviceMemory net = device_memory(unknown, 6.3e9);
+    const DeviceMemory net = device_memory(unknown, 6.3e9, 6.3e9);
     EXPECT_EQ(net.headroom_bytes, net.total_bytes - 6300000000ULL);
     EXPECT_NEAR(
         static_cast<double>(net.headroom_bytes) / static_cast<double>(net.total_bytes), 0.08, 1e-6);
@@ -25,7 +25,7 @@ TEST(LoadTruth, CountsMemoryAsTheServerDoes) {
     EXPECT_EQ(truths[1].room_bytes, 5300000000ULL);
 
     const std::vector<LoadSample> known = {{.device_total_bytes = 4000000000}};
-    const DeviceMemory small = device_memory(known, 6.3e9);
+    const DeviceMemory small = device_memory(known, 6.3e9, 6.3e9);
     EXPECT_EQ(small.headroom_bytes, 512ULL << 20U);
     EXPECT_EQ(load_truths(known, small)[0].room_bytes, 4000000000ULL - (512ULL << 20U));
 }
@@ -35,7 +35,7 @@ TEST(LoadTruth, ForgetsTheDeviceWhenTheComputerSleepsOrTheDeviceIsLost) {
                                            {.time = seconds(2), .device_busy = 0.5},
                                            {.time = seconds(9), .event = LoadEvent::kSuspend},
                                            {.time = seconds(11), .event = LoadEvent::kResume}};
-    const auto truths = load_truths(trace, device_memory(trace, 6e9));
+    const auto truths = load_truths(trace, device_memory(trace, 6e9, 6e9));
     ASSERT_EQ(truths.size(), 6U);
     EXPECT_FALSE(truths[1].device_works);
     EXPECT_FALSE(truths[2].device_works);

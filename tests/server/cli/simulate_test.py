@@ -136,10 +136,37 @@ class Simulate(ProgramTest):
         self.assertIn("--seed draws all else; it goes with --json only.",
                       self.fails("--seed", "17", "--model", "qwen3-14b", code=2))
 
+    def test_names_what_a_load_trace_asks_of_another_machine(self):
+        pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060", "--load-trace")
+        begin, end = '{"t_ms": 0}\n', '{"t_ms": 9000}\n'
+        for line, message in (
+                ('{"t_ms": 2000, "others_bytes": 20000000000}\n',
+                 "t_ms 2000: others_bytes is 20000000000, but the device has 6847826086 bytes."),
+                ('{"t_ms": 2000, "device_total_bytes": 8589934592}\n',
+                 "t_ms 2000: device_total_bytes must be on the first line, and the same "
+                 "throughout."),
+                ("".join(f'{{"t_ms": {i}, "device_busy": {i / 1000}}}\n' for i in range(400)),
+                 "t_ms 300: that is more than 300 different loads of device, link and CPU; round "
+                 "them.")):
+            path = self.trace(begin + line + end)
+            self.assertEqual(self.fails(*pair, path), f"load.jsonl, at {message}")
+        path = self.trace('{"t_ms": 0, "event": "device_lost"}\n' + end)
+        self.assertIn("begin with another line.", self.fails(*pair, path))
+        # A budget is a part of the device, and not all of it.
+        path = self.trace(begin + '{"t_ms": 2000, "others_bytes": 4294967296}\n' + end)
+        rules = self.json(*pair, path, "--vram-budget", "2GiB", "--policy", "ours")["rules"]
+        self.assertLessEqual(rules[0]["over_room_seconds"], 0.2)
+        self.assertGreater(rules[0]["ideal_fraction"], 0.9)
+        self.assertIn("memory of its own", self.fails(
+            "--model", "qwen3-14b", "--hardware", "apple-m2", "--load-trace", path))
+
     def test_mistakes_are_named(self):
         pair = ("--model", "qwen3-14b", "--hardware", "laptop-4060")
         self.assertEqual(self.fails(*pair, "--policy", "best"),
                          f'--policy is "best"; possible are all, {", ".join(KEYS)}.')
+        for option in ("--load-trace", "--save-trace"):
+            self.assertEqual(self.fails(*pair, option, "", code=2),
+                             f"{option} needs the name of a file.")
         self.assertEqual(
             self.fails(*pair, "--load-trace", "a", "--save-trace", "b"),
             "--save-trace shows decode steps of an idle machine; leave out --load-trace.")
