@@ -6,7 +6,7 @@
 
 namespace ballast::scheduler {
 
-void GrowthBackoff::pressure(Nanoseconds) {
+void GrowthBackoff::pressure() {
     if (cost_ > 0.0) {
         wait_ = gain_ < cost_ ? std::min(2 * wait_, options_.wait_most)
                               : std::max(wait_ / 2, options_.wait_least);
@@ -26,12 +26,6 @@ void GrowthBackoff::quiet(Nanoseconds now) {
         is_quiet_ = true;
         quiet_since_ = now;
     }
-}
-
-std::uint64_t GrowthBackoff::allowance(Nanoseconds now,
-                                       std::uint64_t wanted,
-                                       std::uint64_t budget_bytes) {
-    return is_over(now) ? affordable(now, wanted, budget_bytes) : 0;
 }
 
 std::uint64_t GrowthBackoff::affordable(Nanoseconds now,

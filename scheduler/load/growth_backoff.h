@@ -24,20 +24,18 @@ class GrowthBackoff {
     GrowthBackoff() : GrowthBackoff(Options{}) {}
     explicit GrowthBackoff(const Options& options) : options_(options), wait_(options.wait_least) {}
 
-    /// There is less room than before: the quiet begins anew, and what grew since the last time is
+    /// There is less room than before: the quiet is over, and what grew since the last time is
     /// judged by what it brought.
-    void pressure(Nanoseconds now);
+    void pressure();
     /// There is more room: the quiet begins anew, and nothing is judged.
     void relief(Nanoseconds now);
     /// There is as much room as before. Without it nothing is known to be quiet.
     void quiet(Nanoseconds now);
 
-    /// Bytes that may be uploaded now, of `wanted`, when a whole budget is `budget_bytes`; 0 before
-    /// the wait is over.
-    std::uint64_t allowance(Nanoseconds now, std::uint64_t wanted, std::uint64_t budget_bytes);
     /// Whether the wait is over.
     bool is_over(Nanoseconds now) const { return is_quiet_ && now - quiet_since_ >= wait_; }
-    /// What the bucket has, of `wanted`, whether the wait is over or not.
+    /// What the bucket has, of `wanted`, when a whole budget is `budget_bytes`, whether the wait is
+    /// over or not.
     std::uint64_t affordable(Nanoseconds now, std::uint64_t wanted, std::uint64_t budget_bytes);
     /// So many bytes are on their way, which costs `cost_seconds` of work in all: what a stall and
     /// a slower CPU lose.

@@ -72,7 +72,7 @@ void LoadControl::note_room(Nanoseconds now) {
     const auto fallen = static_cast<double>(room_) - static_cast<double>(room);
     const double counts = kPressureShare * static_cast<double>(rules_.cap_bytes);
     if (room < resident_ || fallen > counts) {
-        backoff_.pressure(now);
+        backoff_.pressure();
         const double changed = static_cast<double>(room) - static_cast<double>(low_room_);
         if (!low_since_ || std::abs(changed) > counts) {
             low_since_ = now;

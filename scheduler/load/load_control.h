@@ -89,7 +89,6 @@ class LoadControl {
     /// the last pressure.
     void gained(double seconds, double without_seconds);
 
-    const LoadFilter& filter() const { return filter_; }
     const GrowthBackoff& backoff() const { return backoff_; }
 
   private:

@@ -82,21 +82,20 @@ std::vector<Choice> splice_chains(const OptionTable& table,
     }
     std::vector<std::vector<LayerUse>> uses;
     uses.reserve(chains.size());
+    std::vector<bool> fits;
     for (const Choice& chain : chains) {
         uses.push_back(use_by_layer(table, chain));
+        fits.push_back(memory_of(table, chain) <= memory_limit);
     }
-    const auto fits = [&](std::size_t chain) {
-        return memory_of(table, chains[chain]) <= memory_limit;
-    };
     const int n_layers = table.model().catalog().n_layers + 1;
     std::vector<Choice> choices;
     for (std::size_t a = 0; a < chains.size(); ++a) {
-        if (fits(a)) {
+        if (fits[a]) {
             choices.push_back(chains[a]);
             continue;
         }
         for (std::size_t b = 0; b < chains.size(); ++b) {
-            if (!fits(b)) {
+            if (!fits[b]) {
                 continue;
             }
             for (const Order order : {Order::kFirst, Order::kLast, Order::kInTurn}) {

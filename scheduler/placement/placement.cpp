@@ -35,6 +35,12 @@ GroupPlacement all_resident(const TensorGroup& group) {
     return {.resident = group.parts, .shared_on_device = group.kind == GroupKind::kExperts};
 }
 
+bool Placement::streams() const {
+    return std::any_of(groups.begin(), groups.end(), [](const GroupPlacement& placed) {
+        return placed.streamed > 0;
+    });
+}
+
 Placement cpu_only(const TensorCatalog& catalog) {
     return {.groups = std::vector<GroupPlacement>(catalog.groups.size())};
 }

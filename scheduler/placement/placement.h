@@ -34,6 +34,9 @@ GroupPlacement all_resident(const TensorGroup& group);
 struct Placement {
     std::vector<GroupPlacement> groups = {};
 
+    /// Whether anything crosses the link in decode.
+    bool streams() const;
+
     friend bool operator==(const Placement&, const Placement&) = default;
 };
 

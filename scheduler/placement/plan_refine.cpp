@@ -112,28 +112,29 @@ class Refiner {
         return memory + ring_bytes(piece);
     }
 
-    /// Both phases without the ring: the chain, or the link's balance if that is longer.
+    /// A phase without the ring: the chain, or the link's balance if that is longer.
+    double seconds_of(const std::vector<const Division*>& plan,
+                      const StepModel& model,
+                      const ShareCost Division::*cost,
+                      double Division::*link) {
+        ChainState state = {.device = model.hop_seconds(), .cpu = 0.0};
+        double link_seconds = 0.0;
+        for (const Division* const of : plan) {
+            state = model.advance(of->*cost, state);
+            link_seconds += of->*link;
+        }
+        steps_ += static_cast<int>(plan.size());
+        return std::max(state.cpu, link_seconds);
+    }
+
     double estimate(const std::vector<const Division*>& plan) {
-        const StepModel& model = table_.model();
-        ChainState decode = {.device = model.hop_seconds(), .cpu = 0.0};
-        double decode_link = 0.0;
-        for (const Division* const of : plan) {
-            decode = model.advance(of->decode, decode);
-            decode_link += of->decode_link;
-        }
-        steps_ += static_cast<int>(plan.size());
-        const double decode_seconds = std::max(decode.cpu, decode_link);
-        if (!has_prefill()) {
-            return value(decode_seconds, 0.0);
-        }
-        ChainState prefill = {.device = task_.prefill->hop_seconds(), .cpu = 0.0};
-        double prefill_link = 0.0;
-        for (const Division* const of : plan) {
-            prefill = task_.prefill->advance(of->prefill, prefill);
-            prefill_link += of->prefill_link;
-        }
-        steps_ += static_cast<int>(plan.size());
-        return value(decode_seconds, std::max(prefill.cpu, prefill_link));
+        const double decode =
+            seconds_of(plan, table_.model(), &Division::decode, &Division::decode_link);
+        const double prefill =
+            has_prefill()
+                ? seconds_of(plan, *task_.prefill, &Division::prefill, &Division::prefill_link)
+                : 0.0;
+        return value(decode, prefill);
     }
 
     /// The share of what is not resident that a division sends over the link in prefill.

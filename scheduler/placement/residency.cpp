@@ -57,6 +57,10 @@ Placement with_streams(const TensorCatalog& catalog,
 
 }  // namespace
 
+Placement common_residents(const Placement& a, const Placement& b) {
+    return combined(a, b, least_of);
+}
+
 std::uint64_t Residency::bytes(const Placement& kept, const Placement& executed) const {
     Placement both = kept;
     for (std::size_t i = 0; i < both.groups.size(); ++i) {
@@ -149,7 +153,7 @@ ResidencyUse Residency::best_use(const StepModel& model,
         }
     };
     const auto with_all_of = [&](const Placement& kept, const Placement& plan, bool streams) {
-        consider(kept, with_streams(*catalog_, combined(kept, plan, least_of), plan, streams));
+        consider(kept, with_streams(*catalog_, common_residents(kept, plan), plan, streams));
         consider(kept, with_streams(*catalog_, kept, plan, streams));
     };
     for (const Placement& plan : plans) {
@@ -161,7 +165,7 @@ ResidencyUse Residency::best_use(const StepModel& model,
     for (const Placement& plan : plans) {
         const Placement lane = with_streams(*catalog_, nothing, plan, may_stream);
         with_all_of(trimmed(model, residents(held), lane, budget_bytes), plan, may_stream);
-        with_all_of(combined(held, plan, least_of), plan, may_stream);
+        with_all_of(common_residents(held, plan), plan, may_stream);
     }
     return best;
 }

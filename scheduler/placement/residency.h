@@ -25,6 +25,9 @@ struct ResidencyGrowth {
     std::uint64_t bytes = 0;   // of device memory
 };
 
+/// Of each group the residents that both have; nothing streams.
+Placement common_residents(const Placement& a, const Placement& b);
+
 /// Borrows the catalog. Every byte has a copy in RAM, so that dropping copies nothing.
 class Residency {
   public:

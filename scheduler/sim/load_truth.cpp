@@ -24,6 +24,11 @@ std::uint64_t at_least(double bytes) {
 
 }  // namespace
 
+std::uint64_t DeviceMemory::room(std::uint64_t others_bytes) const {
+    const std::uint64_t taken = others_bytes + headroom_bytes;
+    return std::min(total_bytes > taken ? total_bytes - taken : 0, cap_bytes);
+}
+
 DeviceMemory device_memory(std::span<const LoadSample> trace,
                            double cap_bytes,
                            double profile_bytes) {
@@ -42,12 +47,7 @@ DeviceMemory device_memory(std::span<const LoadSample> trace,
 }
 
 std::vector<LoadTruth> load_truths(std::span<const LoadSample> trace, const DeviceMemory& memory) {
-    const auto room = [&](std::uint64_t others_bytes) {
-        const std::uint64_t taken = others_bytes + memory.headroom_bytes;
-        const std::uint64_t free = memory.total_bytes > taken ? memory.total_bytes - taken : 0;
-        return std::min(free, memory.cap_bytes);
-    };
-    std::vector<LoadTruth> truths = {{.room_bytes = room(0)}};
+    std::vector<LoadTruth> truths = {{.room_bytes = memory.room(0)}};
     std::optional<Nanoseconds> works_at;
     const auto end_reset = [&](Nanoseconds before) {
         if (works_at && *works_at <= before) {
@@ -62,7 +62,7 @@ std::vector<LoadTruth> load_truths(std::span<const LoadSample> trace, const Devi
         end_reset(sample.time);
         LoadTruth next = truths.back();
         next.time = sample.time;
-        next.room_bytes = room(sample.others_bytes);
+        next.room_bytes = memory.room(sample.others_bytes);
         next.conditions = {.device = left(sample.device_busy),
                            .link = left(sample.link_busy),
                            .cpu = left(sample.cpu_psi)};

@@ -23,26 +23,21 @@ LoadRules with_memory(LoadRules rules, const DeviceMemory& memory) {
     return rules;
 }
 
-/// What of the residents stays on the way to others.
-Placement kept_by(Placement kept, const Placement& wanted) {
-    for (std::size_t i = 0; i < kept.groups.size(); ++i) {
-        GroupPlacement& placed = kept.groups[i];
-        placed.resident = std::min(placed.resident, wanted.groups[i].resident);
-        placed.shared_on_device = placed.shared_on_device && wanted.groups[i].shared_on_device;
-    }
-    return kept;
-}
-
 }  // namespace
 
 OurRule::OurRule(const RuleParts& parts, const SessionOptions& options)
     : parts_(parts), control_(with_memory(options.rules, parts.memory)), poll_(options.poll) {}
 
+SimConditions OurRule::shares() const {
+    return {.device = directive_.device_share,
+            .link = directive_.link_share,
+            .cpu = directive_.cpu_share};
+}
+
 const StepModel& OurRule::model(bool uploading) {
-    return parts_.plans->model({.device = directive_.device_share,
-                                .link = directive_.link_share,
-                                .cpu = directive_.cpu_share,
-                                .uploading = uploading});
+    SimConditions of = shares();
+    of.uploading = uploading;
+    return parts_.plans->model(of);
 }
 
 void OurRule::observe() {
@@ -55,10 +50,7 @@ void OurRule::observe() {
             return;
         }
         control_.observe(now, *sample);
-        const auto left = [](double busy) { return busy >= 0.0 && busy <= 1.0 ? 1.0 - busy : 1.0; };
-        latest_ = {.device = left(sample->device_busy),
-                   .link = left(sample->link_busy),
-                   .cpu = left(sample->cpu_psi)};
+        latest_ = shares_seen(*sample);
         if (sample->event == LoadEvent::kNone) {
             return;
         }
@@ -71,10 +63,7 @@ void OurRule::begin() {
     directive_ = control_.directive(Nanoseconds{0});
     budget_ = directive_.budget_bytes;
     usable_ = budget_;
-    const Placement& plan = parts_.plans->plan(directive_.budget_bytes,
-                                               {.device = directive_.device_share,
-                                                .link = directive_.link_share,
-                                                .cpu = directive_.cpu_share});
+    const Placement& plan = parts_.plans->plan(directive_.budget_bytes, shares());
     recent_.push_front({.plan = plan});
     ++parts_.world->result().n_plans;
     parts_.world->begin_with(plan);
@@ -172,10 +161,7 @@ void OurRule::note_plan() {
     if (!directive_.use_device) {
         return;
     }
-    const Placement& plan = parts_.plans->plan(usable_,
-                                               {.device = directive_.device_share,
-                                                .link = directive_.link_share,
-                                                .cpu = directive_.cpu_share});
+    const Placement& plan = parts_.plans->plan(usable_, shares());
     const auto known = std::find_if(
         recent_.begin(), recent_.end(), [&](const Candidate& old) { return old.plan == plan; });
     if (known != recent_.begin()) {
@@ -201,7 +187,7 @@ void OurRule::weigh(Candidate& candidate) {
     }
     const Residency& residency = *parts_.residency;
     candidate.wanted = residency.with_plan(use_.kept, candidate.plan, usable_);
-    const Placement stays = kept_by(use_.kept, candidate.wanted);
+    const Placement stays = common_residents(use_.kept, candidate.wanted);
     candidate.drops = !(stays == use_.kept);
     for (const ResidencyGrowth& more :
          residency.growth(model(), stays, candidate.wanted, usable_)) {
@@ -241,7 +227,7 @@ void OurRule::grow() {
 
 void OurRule::grow_towards(const Candidate& candidate) {
     SessionWorld& world = *parts_.world;
-    const Placement stays = kept_by(world.kept(), candidate.wanted);
+    const Placement stays = common_residents(world.kept(), candidate.wanted);
     const std::uint64_t resident = parts_.residency->bytes(stays, candidate.plan);
     const std::uint64_t allowed =
         control_.growth(world.now(), resident, resident + candidate.bytes);

@@ -22,7 +22,6 @@ class PlanBook {
     double memory_bytes() const { return request_.memory_bytes; }
     /// The device's, of which the above may be a part.
     double device_bytes() const { return question_.hardware.device_memory_gb * 1e9; }
-    const PlanQuestion& question() const { return question_; }
 
     /// The planner's for this much memory, in steps of 16 MiB, and these shares, in steps of 0.01.
     const Placement& plan(std::uint64_t memory_bytes, const SimConditions& shares);

@@ -16,6 +16,13 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
+SimConditions shares_seen(const LoadSample& sample) {
+    const auto left = [](double busy) { return busy >= 0.0 && busy <= 1.0 ? 1.0 - busy : 1.0; };
+    return {.device = left(sample.device_busy),
+            .link = left(sample.link_busy),
+            .cpu = left(sample.cpu_psi)};
+}
+
 PlanRule::PlanRule(const RuleParts& parts, const Placement& plan, bool replans)
     : parts_(parts), plan_(plan), replans_(replans) {}
 
@@ -86,22 +93,10 @@ void PlanRule::replan() {
     if (!sample) {
         return;
     }
-    const auto left = [](double busy) { return busy >= 0.0 && busy <= 1.0 ? 1.0 - busy : 1.0; };
-    shares_ = {.device = left(sample->device_busy),
-               .link = left(sample->link_busy),
-               .cpu = left(sample->cpu_psi)};
-    const std::uint64_t taken = sample->others_bytes + parts_.memory.headroom_bytes;
-    const std::uint64_t total = sample->device_total_bytes;
-    const std::uint64_t room = std::min(total > taken ? total - taken : 0, parts_.memory.cap_bytes);
-    plan_ = parts_.plans->plan(room, shares_);
+    shares_ = shares_seen(*sample);
+    plan_ = parts_.plans->plan(parts_.memory.room(sample->others_bytes), shares_);
     ++world.result().n_plans;
-    Placement stays = world.kept();
-    for (std::size_t i = 0; i < stays.groups.size(); ++i) {
-        GroupPlacement& placed = stays.groups[i];
-        placed.resident = std::min(placed.resident, plan_.groups[i].resident);
-        placed.shared_on_device = placed.shared_on_device && plan_.groups[i].shared_on_device;
-    }
-    world.keep(stays);
+    world.keep(common_residents(world.kept(), plan_));
 }
 
 }  // namespace ballast::scheduler

@@ -61,7 +61,7 @@ class PolicyRunner {
         const bool may_copy = others || policy == SimPolicy::kPaper;
         if (may_copy && !question_.hardware.unified_memory) {
             const double copied =
-                prompt(with_copies(run.placement), run.prompt_step_tokens, others);
+                prompt(with_copies(catalog_, run.placement), run.prompt_step_tokens, others);
             run.prompt_copies = copied < run.prompt_seconds;
             run.prompt_seconds = std::min(copied, run.prompt_seconds);
         }
@@ -86,15 +86,6 @@ class PolicyRunner {
                     .seconds;
         }
         return seconds;
-    }
-
-    /// Everything that is not on the device crosses the link for a prompt.
-    Placement with_copies(Placement placement) const {
-        for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-            GroupPlacement& placed = placement.groups[i];
-            placed.prefill_streamed = catalog_.groups[i].parts - placed.resident;
-        }
-        return placement;
     }
 
     bool has_usable_device() const {
@@ -130,6 +121,14 @@ class PolicyRunner {
 };
 
 }  // namespace
+
+Placement with_copies(const TensorCatalog& catalog, Placement placement) {
+    for (std::size_t i = 0; i < placement.groups.size(); ++i) {
+        GroupPlacement& placed = placement.groups[i];
+        placed.prefill_streamed = catalog.groups[i].parts - placed.resident;
+    }
+    return placement;
+}
 
 const char* sim_policy_key(SimPolicy policy) {
     return facts_of(policy).key;

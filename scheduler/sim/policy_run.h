@@ -41,6 +41,9 @@ struct PolicyRun {
     double first_token_seconds() const { return prompt_seconds; }
 };
 
+/// Everything that is not on the device crosses the link for a prompt.
+Placement with_copies(const TensorCatalog& catalog, Placement placement);
+
 /// Nothing if the policy does not apply: no device, or experts last for a dense model. `answer` is
 /// the question's. llama.cpp's prompts go in steps of 512 tokens, and what is not on the device is
 /// copied when its turn comes or computed on the CPU, whichever is faster; its buffers for that are

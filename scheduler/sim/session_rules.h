@@ -17,6 +17,9 @@ struct RuleParts {
     DeviceMemory memory = {};
 };
 
+/// What a sample leaves of each, where it says something possible, else all of it.
+SimConditions shares_seen(const LoadSample& sample);
+
 class SessionRule {
   public:
     virtual ~SessionRule() = default;
@@ -64,6 +67,7 @@ class OurRule final : public SessionRule, public SessionWatcher {
     void weigh(Candidate& candidate);
     void grow();
     void grow_towards(const Candidate& candidate);
+    SimConditions shares() const;  // that plans are made for
     const StepModel& model(bool uploading = false);
 
     RuleParts parts_;

@@ -179,11 +179,7 @@ void SimWorkload::compute_tiles() {
 
 void SimWorkload::replace(const Placement& placement) {
     placement_ = &placement;
-    has_stopped_ =
-        has_stopped_ ||
-        (!tiles_.empty() && std::none_of(placement.groups.begin(),
-                                         placement.groups.end(),
-                                         [](const auto& placed) { return placed.streamed > 0; }));
+    has_stopped_ = has_stopped_ || (!tiles_.empty() && !placement.streams());
     if (has_stopped_ && std::exchange(waits_for_tile_, false)) {
         compute_tiles();
     }

@@ -10,10 +10,12 @@ SimulatedSteps simulate_steps(const HardwareProfile& hardware,
                               const TensorCatalog& catalog,
                               const Placement& placement,
                               const SimWorkload::Options& options,
+                              const SimConditions& conditions,
                               SimTrace* trace) {
     BALLAST_CHECK(placement.groups.size() == catalog.groups.size() && options.n_steps > 0);
     EventQueue events;
     SimMachine machine(events, hardware);
+    machine.set_conditions(conditions);
     if (trace != nullptr) {
         trace->watch(machine.device(), SimTrace::kDevice);
         trace->watch(machine.cpu(), SimTrace::kCpu);

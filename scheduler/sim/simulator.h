@@ -20,11 +20,13 @@ struct SimulatedSteps {
 /// Runs the steps, as many as the options say; of more than one the first, which meets an empty
 /// ring, does not count for `seconds`. Preconditions: one entry a group; nothing streamed in decode
 /// on unified memory; rates above 0, but the device's and the link's where there is none.
-/// `trace`, if there is one, gets what each lane did.
+/// Others leave what `conditions` say, in which nothing is stalled. `trace`, if there is one, gets
+/// what each lane did.
 SimulatedSteps simulate_steps(const HardwareProfile& hardware,
                               const TensorCatalog& catalog,
                               const Placement& placement,
                               const SimWorkload::Options& options,
+                              const SimConditions& conditions = {},
                               SimTrace* trace = nullptr);
 
 }  // namespace ballast::scheduler

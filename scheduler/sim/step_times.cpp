@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "scheduler/sim/simulator.h"
 
 namespace ballast::scheduler {
 
@@ -13,12 +14,6 @@ namespace {
 // The ring settles within a step or two, drawn experts within a percent.
 constexpr int kStepsStreaming = 4;
 constexpr int kStepsDrawn = 33;
-
-bool streams(const Placement& placement) {
-    return std::any_of(placement.groups.begin(), placement.groups.end(), [](const auto& placed) {
-        return placed.streamed > 0;
-    });
-}
 
 SimWorkload::Options options(const StepSetup& setup, int n_steps, std::uint64_t seed) {
     return {.shape = {.tokens = 1, .depth = setup.depth},
@@ -39,10 +34,10 @@ StepReplay::StepReplay(const StepSetup& setup,
       workload_(machine_,
                 *setup.catalog,
                 placement_,
-                options(setup, streams(placement) ? 2 : 1, routing_seed)) {
+                options(setup, placement.streams() ? 2 : 1, routing_seed)) {
     machine_.set_conditions(conditions);
     workload_.start([this] { done_ = true; });
-    if (streams(placement)) {
+    if (placement.streams()) {
         while (workload_.ends().empty()) {
             BALLAST_CHECK(events_.run_next());
         }
@@ -84,24 +79,12 @@ double StepTimes::seconds(const Placement& placement, const SimConditions& condi
 }
 
 double StepTimes::simulate(const Placement& placement, const SimConditions& conditions) const {
-    EventQueue events;
-    SimMachine machine(events, setup_.hardware);
-    machine.set_conditions(conditions);
     const int n_steps = setup_.catalog->has_experts() ? kStepsDrawn
-                        : streams(placement)          ? kStepsStreaming
+                        : placement.streams()         ? kStepsStreaming
                                                       : 1;
-    SimWorkload workload(machine, *setup_.catalog, placement, options(setup_, n_steps, 1));
-    bool done = false;
-    workload.start([&] { done = true; });
-    while (!done) {
-        // With nothing stalled and every rate above 0, something is always due.
-        BALLAST_CHECK(events.run_next());
-    }
-    const auto& ends = workload.ends();
-    if (n_steps == 1) {
-        return to_seconds(ends.back());
-    }
-    return to_seconds(ends.back() - ends.front()) / (n_steps - 1);
+    return simulate_steps(
+               setup_.hardware, *setup_.catalog, placement, options(setup_, n_steps, 1), conditions)
+        .seconds;
 }
 
 }  // namespace ballast::scheduler

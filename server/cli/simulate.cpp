@@ -165,6 +165,7 @@ Status save_trace(const SimulateArgs& args,
                                .hops = question.hops,
                                .locality = question.locality,
                                .n_steps = kTracedSteps},
+                              {},
                               &trace);
     std::error_code ignored;
     const auto there = std::filesystem::status(args.trace_file, ignored).type();

@@ -59,10 +59,7 @@ class Judge {
                fmt::format("{}: {} s, by the reference {} s", what, planner, reference));
     }
     static double same(const scheduler::Placement& placement) {
-        const bool streams = std::any_of(placement.groups.begin(),
-                                         placement.groups.end(),
-                                         [](const auto& of) { return of.streamed > 0; });
-        return streams ? kSameStreamed : kSame;
+        return placement.streams() ? kSameStreamed : kSame;
     }
     void expect_no_more(double less, double more, const char* what) {
         expect(less <= more * (1.0 + kExact), fmt::format("{}: {} above {}", what, less, more));

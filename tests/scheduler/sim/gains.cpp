@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/check.h"
+#include "scheduler/sim/policy_run.h"
 
 namespace ballast::test {
 
@@ -56,15 +57,6 @@ double simulated_prompt(const GainCase& of,
                                       .locality = of.locality,
                                       .serial_copies = serial_copies})
         .seconds;
-}
-
-/// All that is not resident crosses the link for a prompt.
-Placement with_copies(const TensorCatalog& catalog, Placement placement) {
-    for (std::size_t i = 0; i < placement.groups.size(); ++i) {
-        GroupPlacement& placed = placement.groups[i];
-        placed.prefill_streamed = catalog.groups[i].parts - placed.resident;
-    }
-    return placement;
 }
 
 /// The planner's division for prompts of this length, with so many of their tokens to each of
@@ -363,7 +355,7 @@ PrefillGain dense_prefill_gain(const GainCase& of, double share_of_hide) {
     PrefillGain gain{.hide_tokens = hide_tokens(of, others)};
     gain.tokens = std::max(2, static_cast<int>(std::lround(share_of_hide * gain.hide_tokens)));
     const StepShape shape = {.tokens = gain.tokens, .depth = 0};
-    gain.serial = simulated_prompt(of, with_copies(*of.catalog, others), shape, true);
+    gain.serial = simulated_prompt(of, scheduler::with_copies(*of.catalog, others), shape, true);
     simulate_ours(of, gain);
     return gain;
 }
@@ -372,7 +364,7 @@ PrefillGain expert_prefill_gain(const GainCase& of, int tokens, int step_tokens)
     const auto others = policy_decode(of, Policy::kExpertsLast);
     BALLAST_CHECK(others);
     PrefillGain gain{.hide_tokens = hide_tokens(of, others->placement), .tokens = tokens};
-    const Placement copied = with_copies(*of.catalog, others->placement);
+    const Placement copied = scheduler::with_copies(*of.catalog, others->placement);
     for (int begin = 0; begin < tokens; begin += step_tokens) {
         const int n = std::min(step_tokens, tokens - begin);
         gain.serial += simulated_prompt(of, copied, {.tokens = n, .depth = begin}, true);

@@ -27,6 +27,7 @@ TEST(SimTrace, ShowsOneJobAtATimeOnEachLaneAndEveryByteThatCrossed) {
                                   instance.catalog,
                                   placement,
                                   {.shape = {.tokens = 1, .depth = 64}, .n_steps = 3},
+                                  {},
                                   &trace);
     const Json all = Json::parse(trace.to_json(instance.catalog, "a title"));
     EXPECT_EQ(all["otherData"]["simulated"], true);
