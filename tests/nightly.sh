@@ -3,8 +3,9 @@
 # What takes too long for every change: all of tests/run.sh's optimised tests with nothing left out
 # (BALLAST_NIGHTLY=1: every instruction set over all eight chunks of the perplexity text in both
 # arithmetic classes, every chat template), all unit tests under each sanitizer, the linter on every
-# source, and fuzzing.
-# Usage: tests/nightly.sh   (BALLAST_FUZZ_SECONDS=N: for each target, default 600)
+# source, simulated runs of random seeds, and fuzzing.
+# Usage: tests/nightly.sh   (BALLAST_FUZZ_SECONDS=N: for each target, default 600;
+#                            BALLAST_SEED_SECONDS=N: default 600)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tests/stages.sh
@@ -25,6 +26,22 @@ fuzz() {
     [ $found = 1 ] || { echo "no fuzz target was built" && return 1; }
 }
 
+# A seed that fails belongs into tests/sim/seeds.txt.
+random_seeds() {
+    local seed n=0 end=$((SECONDS + ${BALLAST_SEED_SECONDS:-600}))
+    while ((SECONDS < end)); do
+        seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+        build/ci/ballast simulate --seed "$seed" >build/seed.txt || {
+            cat build/seed.txt
+            echo "ballast simulate --seed $seed: failed"
+            return 1
+        }
+        n=$((n + 1))
+    done
+    [ $n -gt 0 ] || { echo "no seed was run" && return 1; }
+    echo "$n random seeds broke no invariant"
+}
+
 every_source() { git ls-files 'engine/*.cpp' 'scheduler/*.cpp' 'config/*.cpp' 'server/*.cpp'; }
 
 set_up
@@ -32,6 +49,7 @@ stage build-ci configure_and_build ci
 wait_for_downloads
 mapfile -t sources < <(every_source)
 stage clang-tidy lint build/ci "${sources[@]}"
+stage random-seeds random_seeds
 stage build-clang-libcxx configure_and_build clang-libcxx
 for sanitizer in asan tsan; do
     stage "build-$sanitizer" configure_and_build $sanitizer &&

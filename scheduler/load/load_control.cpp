@@ -49,18 +49,14 @@ LoadControl::LoadControl(const LoadRules& rules)
       filter_(rules.filter),
       backoff_(rules.growth),
       retry_wait_(rules.retry_least),
-      room_(rules.cap_bytes) {
-    directive_.budget_bytes = rules.cap_bytes;
+      room_(rules.memory.cap_bytes) {
+    directive_.budget_bytes = rules.memory.cap_bytes;
 }
 
 std::uint64_t LoadControl::room_bytes() const {
-    const LoadView& view = filter_.view();
-    if (!view.known || view.total_bytes == 0) {
-        return rules_.cap_bytes;
-    }
-    const std::uint64_t taken = view.others_bytes + rules_.headroom_bytes;
-    const std::uint64_t room = view.total_bytes > taken ? view.total_bytes - taken : 0;
-    return std::min(room, rules_.cap_bytes);
+    DeviceMemory memory = rules_.memory;
+    memory.total_bytes = filter_.view().total_bytes;
+    return memory.room(filter_.view().others_bytes);
 }
 
 bool LoadControl::without_work(Nanoseconds now, Nanoseconds since) const {
@@ -70,7 +66,7 @@ bool LoadControl::without_work(Nanoseconds now, Nanoseconds since) const {
 void LoadControl::note_room(Nanoseconds now) {
     const std::uint64_t room = room_bytes();
     const auto fallen = static_cast<double>(room_) - static_cast<double>(room);
-    const double counts = kPressureShare * static_cast<double>(rules_.cap_bytes);
+    const double counts = kPressureShare * static_cast<double>(rules_.memory.cap_bytes);
     if (room < resident_ || fallen > counts) {
         backoff_.pressure();
         const double changed = static_cast<double>(room) - static_cast<double>(low_room_);
@@ -180,13 +176,13 @@ LoadDirective LoadControl::judge(Nanoseconds now) const {
     const bool saves = view.on_battery && rules_.polite_on_battery;
     made.device_share = view.device_share * (saves ? rules_.polite_share : 1.0);
     const bool crowded = view.device_share < rules_.minimal_below;
-    if (crowded || (rules_.cap_bytes > 0 && room_bytes() == 0)) {
+    if (crowded || (rules_.memory.cap_bytes > 0 && room_bytes() == 0)) {
         made.level = LoadLevel::kMinimal;
         made.use_device = false;  // what is there stays: moving work copies nothing
         made.reason = fmt::format("The device{} {}.",
                                   crowded ? " is busy for" : "'s memory is taken by",
                                   of_whom(process_));
-    } else if (room_bytes() < rules_.cap_bytes) {
+    } else if (room_bytes() < rules_.memory.cap_bytes) {
         made.level = LoadLevel::kPolite;
         made.reason = fmt::format("Of the device's memory {:.1f} GiB are left beside {}.",
                                   static_cast<double>(room_bytes()) / kGib,
@@ -195,6 +191,11 @@ LoadDirective LoadControl::judge(Nanoseconds now) const {
         made.level = LoadLevel::kPolite;
         made.reason = fmt::format("{:.0f}% of the device's time are left beside {}.",
                                   100.0 * view.device_share,
+                                  of_whom(process_));
+    } else if (made.link_share < 1.0 || made.cpu_share < 1.0) {
+        made.level = LoadLevel::kPolite;
+        made.reason = fmt::format("The {} for {}.",
+                                  made.link_share < 1.0 ? "device's link is busy" : "CPU is busy",
                                   of_whom(process_));
     } else if (saves) {
         made.level = LoadLevel::kPolite;
@@ -213,7 +214,7 @@ const LoadDirective& LoadControl::directive(Nanoseconds now) {
 std::uint64_t LoadControl::growth(Nanoseconds now, std::uint64_t resident, std::uint64_t wanted) {
     resident_ = resident;
     const std::uint64_t most = std::min(wanted, growth_limit(now));
-    return most > resident ? backoff_.affordable(now, most - resident, rules_.cap_bytes) : 0;
+    return most > resident ? backoff_.affordable(now, most - resident, rules_.memory.cap_bytes) : 0;
 }
 
 std::uint64_t LoadControl::growth_limit(Nanoseconds now) {
@@ -230,7 +231,7 @@ std::uint64_t LoadControl::growth_limit(Nanoseconds now) {
 
 void LoadControl::grew(Nanoseconds now, std::uint64_t bytes, double cost_seconds) {
     resident_ += bytes;
-    backoff_.grew(now, bytes, rules_.cap_bytes, cost_seconds);
+    backoff_.grew(now, bytes, rules_.memory.cap_bytes, cost_seconds);
 }
 
 void LoadControl::gained(double seconds, double without_seconds) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "scheduler/load/device_memory.h"
 #include "scheduler/load/growth_backoff.h"
 #include "scheduler/load/load_filter.h"
 
@@ -23,8 +24,7 @@ enum class LoadLevel {
 const char* load_level_name(LoadLevel level);
 
 struct LoadRules {
-    std::uint64_t cap_bytes = 0;       // --vram-budget: most bytes of our own
-    std::uint64_t headroom_bytes = 0;  // left free for whoever comes next
+    DeviceMemory memory = {};  // the total is the samples' affair
     bool polite_on_battery = true;
     double polite_share = 0.5;    // of the device's time, on battery
     double minimal_below = 0.05;  // a smaller share of the device is not worth its hops
@@ -63,6 +63,7 @@ class LoadControl {
 
     /// Takes a sample in; late ones, wrong ones and those of the future do no harm.
     void observe(Nanoseconds now, const LoadSample& sample);
+    const LoadView& view() const { return filter_.view(); }
     /// A step begins: there is work.
     void working(Nanoseconds now);
     void pause();

@@ -16,6 +16,10 @@ struct LoadView {
     double device_share = 1.0;       // of the device's time
     double link_share = 1.0;
     double cpu_share = 1.0;
+    /// The last good sample's, not smoothed.
+    double device_latest = 1.0;
+    double link_latest = 1.0;
+    double cpu_latest = 1.0;
     bool on_battery = false;
 };
 
@@ -25,6 +29,10 @@ class LoadFilter {
   public:
     struct Options {
         double half_life_samples = 4.0;
+        /// Of a share that goes to and fro: that has turned twice, each time within so many
+        /// samples. One pulse turns once, so that what comes after it is not slowed.
+        double half_life_waves = 16.0;
+        int turn_samples = 16;
         double threshold = 0.08;
         double share_least = 0.02;  // a share of nothing would make times infinite
     };
@@ -46,8 +54,12 @@ class LoadFilter {
     struct Share {
         double average = 0.0;  // of what others take
         bool known = false;
+        double side = 0.0;  // above 0: the last sample that was far from the average was above it
+        int n_turns = 0;    // of that, each soon after the one before
+        int since_turn = 0;
     };
-    bool smooth(Share& share, double busy, double& left);
+    bool smooth(Share& share, double busy, double& left, double& latest);
+    void note_turn(Share& share, double off) const;
 
     Options options_;
     LoadView view_;

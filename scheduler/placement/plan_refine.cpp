@@ -220,10 +220,10 @@ class Refiner {
         }
         for (const std::vector<std::size_t>& set : alike) {
             for (const Division* const to : neighbours(set.front())) {
+                std::size_t before = 0;
                 for (const std::size_t n :
                      {set.size(), set.size() / 2, set.size() / 4, std::size_t{1}}) {
-                    if (n == 0 || (n == 1 && set.size() == 1 && !moves.empty() &&
-                                   moves.back().changes.front().second == to)) {
+                    if (n == 0 || n == std::exchange(before, n)) {
                         continue;
                     }
                     if (steps_ >= task_.max_steps) {

@@ -24,11 +24,6 @@ std::uint64_t at_least(double bytes) {
 
 }  // namespace
 
-std::uint64_t DeviceMemory::room(std::uint64_t others_bytes) const {
-    const std::uint64_t taken = others_bytes + headroom_bytes;
-    return std::min(total_bytes > taken ? total_bytes - taken : 0, cap_bytes);
-}
-
 DeviceMemory device_memory(std::span<const LoadSample> trace,
                            double cap_bytes,
                            double profile_bytes) {

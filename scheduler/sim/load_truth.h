@@ -6,20 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "scheduler/load/device_memory.h"
 #include "scheduler/load/gpu_sample.h"
 #include "scheduler/sim/sim_machine.h"
 
 namespace ballast::scheduler {
-
-/// How the device's memory is counted.
-struct DeviceMemory {
-    std::uint64_t total_bytes = 0;
-    std::uint64_t headroom_bytes = 0;  // always left free
-    std::uint64_t cap_bytes = 0;       // most of our own
-
-    /// For us, beside what others take.
-    std::uint64_t room(std::uint64_t others_bytes) const;
-};
 
 /// Of a profile, whose memory is net of the headroom. The trace's total counts where it names one:
 /// max(512 MiB, 8%) of it is headroom.

@@ -18,8 +18,7 @@ constexpr std::uint64_t kChunkLeast = 64ULL << 20U;
 constexpr int kSamplesAtOnce = 4;
 
 LoadRules with_memory(LoadRules rules, const DeviceMemory& memory) {
-    rules.cap_bytes = memory.cap_bytes;
-    rules.headroom_bytes = memory.headroom_bytes;
+    rules.memory = memory;
     return rules;
 }
 
@@ -50,7 +49,8 @@ void OurRule::observe() {
             return;
         }
         control_.observe(now, *sample);
-        latest_ = shares_seen(*sample);
+        const LoadView& view = control_.view();
+        latest_ = {.device = view.device_latest, .link = view.link_latest, .cpu = view.cpu_latest};
         if (sample->event == LoadEvent::kNone) {
             return;
         }
@@ -225,6 +225,17 @@ void OurRule::grow() {
     }
 }
 
+/// Whether a part of a growth is worth something without the rest. Else the next reaction would
+/// drop it again, for a ring to stream through.
+bool OurRule::pays_alone(const Placement& stays, const std::vector<ResidencyGrowth>& growth) {
+    Placement then = stays;
+    for (const ResidencyGrowth& more : growth) {
+        then.groups[more.group] = more.then;
+    }
+    const ResidencyUse use = parts_.residency->best_use(model(), then, plans_, usable_);
+    return use.kept == then && use.seconds < use_.seconds;
+}
+
 void OurRule::grow_towards(const Candidate& candidate) {
     SessionWorld& world = *parts_.world;
     const Placement stays = common_residents(world.kept(), candidate.wanted);
@@ -241,7 +252,7 @@ void OurRule::grow_towards(const Candidate& candidate) {
     for (const ResidencyGrowth& more : growth) {
         bytes += more.bytes;
     }
-    if (bytes == 0) {
+    if (bytes == 0 || (bytes < candidate.bytes && !pays_alone(stays, growth))) {
         return;
     }
     if (!before_growth_) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Programs that keep their plan, or look at nothing but the time of a step.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,14 +15,15 @@ constexpr double kDeviation = 0.15;
 constexpr int kDeviatingSteps = 5;
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-}  // namespace
-
+/// What others leave, as the sample has it; a share that cannot be counts as idle.
 SimConditions shares_seen(const LoadSample& sample) {
     const auto left = [](double busy) { return busy >= 0.0 && busy <= 1.0 ? 1.0 - busy : 1.0; };
     return {.device = left(sample.device_busy),
             .link = left(sample.link_busy),
             .cpu = left(sample.cpu_psi)};
 }
+
+}  // namespace
 
 PlanRule::PlanRule(const RuleParts& parts, const Placement& plan, bool replans)
     : parts_(parts), plan_(plan), replans_(replans) {}
@@ -44,10 +46,16 @@ void PlanRule::load_missing() {
     }
 }
 
+bool PlanRule::needs_device() const {
+    return std::any_of(plan_.groups.begin(), plan_.groups.end(), [](const GroupPlacement& placed) {
+        return placed.resident + placed.streamed > 0 || placed.shared_on_device;
+    });
+}
+
 void PlanRule::before_step() {
     SessionWorld& world = *parts_.world;
     if (world.truth().n_wipes != wipes_) {
-        if (!world.truth().suspended && !world.truth().device_works) {
+        if (!world.truth().suspended && !world.truth().device_works && needs_device()) {
             ++world.result().n_requests_lost;  // what it needed is gone
         }
         wipes_ = world.truth().n_wipes;

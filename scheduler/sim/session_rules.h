@@ -17,9 +17,6 @@ struct RuleParts {
     DeviceMemory memory = {};
 };
 
-/// What a sample leaves of each, where it says something possible, else all of it.
-SimConditions shares_seen(const LoadSample& sample);
-
 class SessionRule {
   public:
     virtual ~SessionRule() = default;
@@ -67,6 +64,7 @@ class OurRule final : public SessionRule, public SessionWatcher {
     void weigh(Candidate& candidate);
     void grow();
     void grow_towards(const Candidate& candidate);
+    bool pays_alone(const Placement& stays, const std::vector<ResidencyGrowth>& growth);
     SimConditions shares() const;  // that plans are made for
     const StepModel& model(bool uploading = false);
 
@@ -100,6 +98,7 @@ class PlanRule final : public SessionRule {
   private:
     void replan();
     void load_missing();
+    bool needs_device() const;
 
     RuleParts parts_;
     Placement plan_;

@@ -130,9 +130,10 @@ void SessionWorld::cancel_upload() {
     if (!uploading()) {
         return;
     }
-    // What was on its way is free with the end of the stall that a change brings.
+    // The copy that is under way still writes.
+    freed_bytes_ += std::exchange(upload_reserved_, 0);
+    stalled_until_ = std::max(stalled_until_, now_ + read_after_drop());
     upload_.clear();
-    upload_reserved_ = 0;
     has_changed(WorldEvent::kCancelled);
 }
 

@@ -184,11 +184,11 @@ SessionResult SimSession::run_ideal(const SessionOptions& options) {
             const Nanoseconds until =
                 at + 1 < all.size() ? std::min(all[at + 1].time, bin_end) : bin_end;
             point.tokens += to_seconds(until - now) * ideal_rate(all[at]);
-            point.room_bytes = all[at].room_bytes;
+            point.room_bytes = all[at].suspended ? 0 : all[at].room_bytes;
+            point.resident_bytes = all[at].usable() ? point.room_bytes : 0;
             now = until;
             at += at + 1 < all.size() && all[at + 1].time <= now ? 1 : 0;
         }
-        point.resident_bytes = point.room_bytes;
         result.tokens += point.tokens;
         result.timeline.push_back(point);
     }

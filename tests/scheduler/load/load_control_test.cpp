@@ -15,7 +15,7 @@ using std::chrono::seconds;
 constexpr std::uint64_t kGib = 1ULL << 30U;
 
 LoadRules rules() {
-    return {.cap_bytes = 6 * kGib, .headroom_bytes = kGib};
+    return {.memory = {.headroom_bytes = kGib, .cap_bytes = 6 * kGib}};
 }
 
 LoadSample taken(std::uint64_t others) {
@@ -53,6 +53,23 @@ TEST(LoadControl, UsesItsWholeCapWhereNobodyElseDoes) {
     EXPECT_EQ(at.directive().budget_bytes, 6 * kGib);
     EXPECT_EQ(at.directive().reason, "");
     EXPECT_TRUE(at.directive().use_device);
+}
+
+TEST(LoadControl, IsPoliteToWhoTakesTheLinkOrTheCpu) {
+    Control at;
+    LoadSample link = taken(0);
+    link.link_busy = 0.5;
+    at.run(seconds(1), link);
+    EXPECT_EQ(at.directive().level, LoadLevel::kPolite);
+    EXPECT_EQ(at.directive().reason, "The device's link is busy for other programs.");
+    LoadSample cpu = taken(0);
+    cpu.cpu_psi = 0.5;
+    cpu.process = "make";
+    at.run(seconds(1), cpu);
+    EXPECT_EQ(at.directive().level, LoadLevel::kPolite);
+    EXPECT_EQ(at.directive().reason, "The CPU is busy for make.");
+    EXPECT_TRUE(at.directive().use_device);
+    EXPECT_EQ(at.directive().budget_bytes, 6 * kGib);
 }
 
 TEST(LoadControl, ShrinksWithTheSampleAndGrowsAfterQuiet) {

@@ -56,6 +56,47 @@ TEST(LoadFilter, ComesBackToTheWholeDevice) {
     EXPECT_LE(n, 28);
 }
 
+TEST(LoadFilter, HoldsStillWhereAShareGoesToAndFro) {
+    LoadFilter filter;
+    LoadFilter plain({.turn_samples = 0});  // never takes it for a wave
+    int n_changes = 0;
+    int n_plain = 0;
+    for (int i = 0; i < 400; ++i) {
+        const LoadSample sample = busy_at(i, i / 6 % 2 == 0 ? 0.0 : 0.7);
+        n_changes += filter.add(sample) ? 1 : 0;
+        n_plain += plain.add(sample) ? 1 : 0;
+        EXPECT_EQ(filter.view().device_latest, 1.0 - sample.device_busy);
+    }
+    EXPECT_GE(n_plain, 100);
+    EXPECT_LE(n_changes, 60);
+    EXPECT_NEAR(filter.view().device_share, 0.65, 0.16);
+    // When it is over, all comes back.
+    for (int i = 400; i < 500; ++i) {
+        filter.add(busy_at(i, 0.0));
+    }
+    EXPECT_EQ(filter.view().device_share, 1.0);
+}
+
+TEST(LoadFilter, ComesBackFromOnePulseAsIfItWereTheFirst) {
+    LoadFilter filter;
+    int i = 0;
+    for (const int pulse : {0, 1, 2}) {
+        SCOPED_TRACE(pulse);
+        for (const int end = i + 30; i < end; ++i) {
+            filter.add(busy_at(i, 0.0));
+        }
+        for (const int end = i + 10; i < end; ++i) {
+            filter.add(busy_at(i, 0.7));
+        }
+        int n = 0;
+        while (filter.view().device_share < 1.0 && n < 100) {
+            filter.add(busy_at(i++, 0.0));
+            ++n;
+        }
+        EXPECT_LE(n, 28);
+    }
+}
+
 TEST(LoadFilter, DropsWhatIsLateAndWhatCannotBe) {
     LoadFilter filter;
     LoadSample sample = busy_at(100, 0.0);
@@ -80,6 +121,10 @@ TEST(LoadFilter, DropsWhatIsLateAndWhatCannotBe) {
     EXPECT_EQ(view.device_share, 1.0);
     EXPECT_EQ(view.link_share, 1.0);
     EXPECT_EQ(view.cpu_share, 1.0);
+    EXPECT_EQ(view.device_latest, 1.0) << "not a number is not idle either";
+    filter.add(busy_at(102, 0.25));
+    filter.add(busy_at(103, -1.0));
+    EXPECT_EQ(filter.view().device_latest, 0.75);
 }
 
 TEST(LoadFilter, LeavesAShareAboveNothing) {
