@@ -27,6 +27,17 @@ enum class Event : std::uint64_t {};
 enum class Queue { kCompute, kCopy };
 constexpr std::size_t kQueues = 2;
 
+/// Rows of equal length, on either side with a stride of its own: a part of the columns of a matrix
+/// or of an activation.
+struct Strips {
+    std::size_t row_bytes = 0;
+    std::size_t n_rows = 1;
+    std::size_t device_stride = 0;  // bytes from one row to the next
+    std::size_t host_stride = 0;
+
+    std::size_t total_bytes() const { return row_bytes * n_rows; }
+};
+
 /// Sizes of the largest step, for memory that is taken up front.
 struct StepLimits {
     int rows = 0;       // token rows
@@ -74,6 +85,16 @@ class Backend {
     /// Copy queue.
     virtual Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) = 0;
     virtual Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) = 0;
+    /// Either queue. On the compute queue a copy is in order with the ops and waits for no other
+    /// copy: for activations, which must not stand behind weights.
+    virtual Result<Event> copy_strips_in(Queue queue,
+                                         std::byte* device,
+                                         const std::byte* host,
+                                         const Strips& strips) = 0;
+    virtual Result<Event> copy_strips_out(Queue queue,
+                                          std::byte* host,
+                                          const std::byte* device,
+                                          const Strips& strips) = 0;
     /// Compute queue: the ops in order, each seeing the results of those before it.
     virtual Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) = 0;
 

@@ -16,6 +16,16 @@
 
 namespace ballast::backend {
 
+void copy_rows(std::byte* to,
+               std::size_t to_stride,
+               const std::byte* from,
+               std::size_t from_stride,
+               const Strips& strips) {
+    for (std::size_t row = 0; row < strips.n_rows; ++row) {
+        std::memcpy(to + row * to_stride, from + row * from_stride, strips.row_bytes);
+    }
+}
+
 CpuBackend::CpuBackend(const kernels::KernelTable& kernels, ThreadPool& pool)
     : kernels_(kernels), pool_(pool), scratch_(static_cast<std::size_t>(pool.size())) {}
 
@@ -107,6 +117,22 @@ Result<Event> CpuBackend::copy_in(std::byte* device, std::span<const std::byte> 
 
 Result<Event> CpuBackend::copy_out(std::span<std::byte> host, const std::byte* device) {
     std::memcpy(host.data(), device, host.size());
+    return Event{++n_submitted_};
+}
+
+Result<Event> CpuBackend::copy_strips_in(Queue /*queue*/,
+                                         std::byte* device,
+                                         const std::byte* host,
+                                         const Strips& strips) {
+    copy_rows(device, strips.device_stride, host, strips.host_stride, strips);
+    return Event{++n_submitted_};
+}
+
+Result<Event> CpuBackend::copy_strips_out(Queue /*queue*/,
+                                          std::byte* host,
+                                          const std::byte* device,
+                                          const Strips& strips) {
+    copy_rows(host, strips.host_stride, device, strips.device_stride, strips);
     return Event{++n_submitted_};
 }
 

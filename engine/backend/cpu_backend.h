@@ -16,6 +16,13 @@
 
 namespace ballast::backend {
 
+/// What a copy of strips does where both sides are ordinary memory.
+void copy_rows(std::byte* to,
+               std::size_t to_stride,
+               const std::byte* from,
+               std::size_t from_stride,
+               const Strips& strips);
+
 /// Lives on the engine thread; borrows the pool and the kernel table.
 class CpuBackend final : public Backend {
   public:
@@ -33,6 +40,14 @@ class CpuBackend final : public Backend {
     void free_host(Chunk chunk) override { free_chunk(chunk); }
     Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) override;
     Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) override;
+    Result<Event> copy_strips_in(Queue queue,
+                                 std::byte* device,
+                                 const std::byte* host,
+                                 const Strips& strips) override;
+    Result<Event> copy_strips_out(Queue queue,
+                                  std::byte* host,
+                                  const std::byte* device,
+                                  const Strips& strips) override;
     Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) override;
     void order_after(Queue, Event) override {}
     bool done(Event) const override { return true; }

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -114,11 +113,25 @@ Result<Chunk> HostBackend::allocate_host(std::size_t size_bytes) {
 }
 
 Result<Event> HostBackend::copy_in(std::byte* device, std::span<const std::byte> host) {
-    return put(Queue::kCopy, {.to = device, .from = host.data(), .size_bytes = host.size()});
+    return copy_strips_in(Queue::kCopy, device, host.data(), {.row_bytes = host.size()});
 }
 
 Result<Event> HostBackend::copy_out(std::span<std::byte> host, const std::byte* device) {
-    return put(Queue::kCopy, {.to = host.data(), .from = device, .size_bytes = host.size()});
+    return copy_strips_out(Queue::kCopy, host.data(), device, {.row_bytes = host.size()});
+}
+
+Result<Event> HostBackend::copy_strips_in(Queue queue,
+                                          std::byte* device,
+                                          const std::byte* host,
+                                          const Strips& strips) {
+    return put(queue, {.to = device, .from = host, .strips = strips});
+}
+
+Result<Event> HostBackend::copy_strips_out(Queue queue,
+                                           std::byte* host,
+                                           const std::byte* device,
+                                           const Strips& strips) {
+    return put(queue, {.to = host, .from = device, .strips = strips, .to_device = false});
 }
 
 Result<Event> HostBackend::submit(std::span<const OpRecord> ops, const StepContext& context) {
@@ -242,9 +255,19 @@ void HostBackend::carry_out(const Work& work, Lane& lane) {
     }
     const HostPace& pace = options_.pace;
     if (work.submission == 0) {
-        std::memcpy(work.to, work.from, work.size_bytes);
+        const Strips& strips = work.strips;
+        const std::size_t to = work.to_device ? strips.device_stride : strips.host_stride;
+        const std::size_t from = work.to_device ? strips.host_stride : strips.device_stride;
+        copy_rows(work.to, to, work.from, from, strips);
         wait_until(begin + pace.latency);
-        memory_->cross(work.size_bytes, pace.link_gbps, begin + pace.latency);
+        if (&lane == lanes_[static_cast<std::size_t>(Queue::kCopy)].get()) {
+            memory_->cross(strips.total_bytes(), pace.link_gbps, begin + pace.latency);
+        } else if (pace.link_gbps > 0.0) {
+            // Activations are few bytes: they do not share the memory's rate with anyone.
+            wait_until(begin + pace.latency +
+                       Nanoseconds(static_cast<std::int64_t>(
+                           static_cast<double>(strips.total_bytes()) / pace.link_gbps)));
+        }
         return;
     }
     // The CPU's submit() only fails for lack of what reserve() took.

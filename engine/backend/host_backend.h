@@ -74,6 +74,14 @@ class HostBackend final : public Backend {
     void free_host(Chunk chunk) override { cpu_.free_host(chunk); }
     Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) override;
     Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) override;
+    Result<Event> copy_strips_in(Queue queue,
+                                 std::byte* device,
+                                 const std::byte* host,
+                                 const Strips& strips) override;
+    Result<Event> copy_strips_out(Queue queue,
+                                  std::byte* host,
+                                  const std::byte* device,
+                                  const Strips& strips) override;
     Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) override;
     void order_after(Queue queue, Event event) override;
     bool done(Event event) const override;
@@ -90,7 +98,8 @@ class HostBackend final : public Backend {
     struct Work {
         std::byte* to = nullptr;
         const std::byte* from = nullptr;
-        std::size_t size_bytes = 0;
+        Strips strips = {};
+        bool to_device = true;
         std::span<const OpRecord> ops = {};
         StepContext context = {};
         std::uint64_t submission = 0;  // its number among submissions; 0: a copy

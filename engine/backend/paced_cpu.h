@@ -49,6 +49,18 @@ class PacedCpu final : public Backend {
     Result<Event> copy_out(std::span<std::byte> host, const std::byte* device) override {
         return inner_.copy_out(host, device);
     }
+    Result<Event> copy_strips_in(Queue queue,
+                                 std::byte* device,
+                                 const std::byte* host,
+                                 const Strips& strips) override {
+        return inner_.copy_strips_in(queue, device, host, strips);
+    }
+    Result<Event> copy_strips_out(Queue queue,
+                                  std::byte* host,
+                                  const std::byte* device,
+                                  const Strips& strips) override {
+        return inner_.copy_strips_out(queue, host, device, strips);
+    }
     Result<Event> submit(std::span<const OpRecord> ops, const StepContext& context) override;
     void order_after(Queue queue, Event event) override { inner_.order_after(queue, event); }
     bool done(Event event) const override { return inner_.done(event); }

@@ -468,6 +468,51 @@ TEST(HostBackend, RefusesWorkWhenItsQueueIsFull) {
     EXPECT_EQ(host.copy_in(chunk->data, data).error().code, ErrorCode::kOverloaded);
 }
 
+TEST(HostBackend, CopiesStripsInTheOrderOfTheOps) {
+    const SystemClock clock;
+    HostBackend host(scalar(), clock, {.faults = {.delay_max = std::chrono::microseconds(200)}});
+    Step step(host);
+    const auto x = reinterpret_cast<std::byte*>(step.slot(0).data);
+    const auto ops = layer_ops();
+    constexpr std::size_t kColumns = 4;
+    const Strips columns{.row_bytes = kColumns * sizeof(float),
+                         .n_rows = kRows,
+                         .device_stride = kWidth * sizeof(float),
+                         .host_stride = (kColumns + 1) * sizeof(float)};
+    const Strips whole{.row_bytes = kRows * kWidth * sizeof(float)};
+    for (const Queue queue : {Queue::kCompute, Queue::kCopy}) {
+        std::vector<float> narrow(kRows * (kColumns + 1));
+        for (std::size_t i = 0; i < narrow.size(); ++i) {
+            narrow[i] = static_cast<float>(i);
+        }
+        const auto narrow_bytes = reinterpret_cast<std::byte*>(narrow.data());
+        std::vector<float> before(kRows * kWidth);
+        std::vector<float> after(kRows * kWidth);
+        const auto at = [](std::vector<float>& values) {
+            return reinterpret_cast<std::byte*>(values.data());
+        };
+        ASSERT_TRUE(host.copy_strips_out(queue, at(before), x, whole).has_value());
+        ASSERT_TRUE(host.copy_strips_in(queue, x, narrow_bytes, columns).has_value());
+        const auto read = host.copy_strips_out(queue, at(after), x, whole);
+        ASSERT_TRUE(read.has_value());
+        host.order_after(Queue::kCompute, *read);
+        const auto ran = host.submit(ops, step.context());
+        ASSERT_TRUE(ran.has_value() && host.wait(*read).has_value());
+        std::vector<float> back(narrow.size(), -1.0F);
+        const auto strips = host.copy_strips_out(Queue::kCompute, at(back), x, columns);
+        ASSERT_TRUE(strips.has_value() && host.wait(*strips).has_value());
+        for (std::size_t row = 0; row < kRows; ++row) {
+            for (std::size_t i = 0; i < kWidth; ++i) {
+                const float expected =
+                    i < kColumns ? narrow[row * (kColumns + 1) + i] : before[row * kWidth + i];
+                EXPECT_EQ(after[row * kWidth + i], expected);
+            }
+            EXPECT_NE(back[row * (kColumns + 1)], narrow[row * (kColumns + 1)]) << "an op ran";
+            EXPECT_EQ(back[row * (kColumns + 1) + kColumns], -1.0F) << "not of the strip";
+        }
+    }
+}
+
 TEST(HostBackend, EndsWithWorkStillQueued) {
     const SystemClock clock;
     const Nanoseconds begin = clock.now();

@@ -304,6 +304,18 @@ class WatchedDevice final : public backend::Backend {
     Result<backend::Event> copy_out(std::span<std::byte> bytes, const std::byte* device) override {
         return inner_.copy_out(bytes, device);
     }
+    Result<backend::Event> copy_strips_in(backend::Queue queue,
+                                          std::byte* device,
+                                          const std::byte* host,
+                                          const backend::Strips& strips) override {
+        return inner_.copy_strips_in(queue, device, host, strips);
+    }
+    Result<backend::Event> copy_strips_out(backend::Queue queue,
+                                           std::byte* host,
+                                           const std::byte* device,
+                                           const backend::Strips& strips) override {
+        return inner_.copy_strips_out(queue, host, device, strips);
+    }
     Result<backend::Event> submit(std::span<const backend::OpRecord> ops,
                                   const backend::StepContext& context) override {
         return inner_.submit(ops, context);
@@ -418,6 +430,18 @@ class BrokenDevice final : public backend::Backend {
         return fail(ErrorCode::kDeviceLost, "gone");
     }
     Result<backend::Event> copy_out(std::span<std::byte>, const std::byte*) override {
+        return fail(ErrorCode::kDeviceLost, "gone");
+    }
+    Result<backend::Event> copy_strips_in(backend::Queue,
+                                          std::byte*,
+                                          const std::byte*,
+                                          const backend::Strips&) override {
+        return fail(ErrorCode::kDeviceLost, "gone");
+    }
+    Result<backend::Event> copy_strips_out(backend::Queue,
+                                           std::byte*,
+                                           const std::byte*,
+                                           const backend::Strips&) override {
         return fail(ErrorCode::kDeviceLost, "gone");
     }
     Result<backend::Event> submit(std::span<const backend::OpRecord>,
