@@ -213,7 +213,8 @@ void TensorScheduler::observe_decode(int depth, double seconds, std::span<const 
         BALLAST_CHECK(last <= n_groups);
         for (std::size_t group = first; group < last; ++group) {
             const TensorGroup& of = setup_.catalog.groups[group];
-            predicted += costs_->seconds(run.side, of.kind, decode_work(of, depth));
+            predicted +=
+                costs_->seconds(run.side, of.kind, scaled(decode_work(of, depth), run.share));
             kinds[static_cast<std::size_t>(of.kind)] = true;
         }
         for (std::size_t kind = 0; kind < kinds.size() && predicted > 0.0; ++kind) {

@@ -26,8 +26,7 @@ struct SchedulerSetup {
     double device_bytes = 0.0;                     // for weights, KV cache and ring; 0: no device
     KvReserve reserve = {};
     int context = 4096;
-    /// What the executor can do.
-    Ladder ladder = {.splits = false, .streams = false, .prefill_streams = false};
+    Ladder ladder = {};  // what the executor can do
 };
 
 /// One run of groups on one side in one step.
@@ -35,6 +34,7 @@ struct GroupTime {
     int first_group = 0;
     int n_groups = 1;
     Side side = Side::kCpu;
+    double share = 1.0;  // of the groups' parts
     double seconds = 0.0;
 };
 

@@ -49,8 +49,9 @@ void CpuBackend::store_kv(const Attention& op, const StepContext& context) {
                 sequence.blocks[index_of(position / kernels::kKvBlockTokens)];
             const auto token = index_of(position % kernels::kKvBlockTokens);
             for (int head = 0; head < op.n_kv_heads; ++head) {
-                const KvRangeView& range = range_of(layer, head);
-                const std::size_t offset = head_offset(range, block, head) +
+                const int cached = op.first_kv_head + head;
+                const KvRangeView& range = range_of(layer, cached);
+                const std::size_t offset = head_offset(range, block, cached) +
                                            token * (range.head_bytes / kernels::kKvBlockTokens);
                 const std::size_t first = index_of(head) * head_dim;
                 kernels_.store_kv(k.row(row) + first, head_dim, layer.type, range.keys + offset);
@@ -93,14 +94,15 @@ void CpuBackend::attend_item(const Attention& op,
                              const AttentionItem& item,
                              ThreadScratch& scratch) {
     const KvLayerView& layer = context.kv[index_of(op.layer)];
-    const KvRangeView& range = range_of(layer, item.kv_head);
+    const int cached = op.first_kv_head + item.kv_head;
+    const KvRangeView& range = range_of(layer, cached);
     const SlotView& q = context.slots[index_of(op.q)];
     const SlotView& out = context.slots[index_of(op.out)];
     const std::int64_t first_position = item.sequence->first_position + item.first;
     const auto n_blocks =
         index_of((first_position + item.n_tokens - 1) / kernels::kKvBlockTokens + 1);
     for (std::size_t i = 0; i < n_blocks; ++i) {
-        const std::size_t offset = head_offset(range, item.sequence->blocks[i], item.kv_head);
+        const std::size_t offset = head_offset(range, item.sequence->blocks[i], cached);
         scratch.key_blocks[i] = range.keys + offset;
         scratch.value_blocks[i] = range.values + offset;
     }

@@ -11,9 +11,9 @@
 namespace ballast::backend {
 
 /// An activation buffer of one step: [rows, width of the slot], float32.
-using SlotId = std::int16_t;
+using SlotId = std::int32_t;
 /// A weight tensor of the model, as Weights numbers them.
-using UnitId = std::int16_t;
+using UnitId = std::int32_t;
 constexpr UnitId kNoUnit = -1;
 
 enum class Activation { kSilu, kGeluTanh };
@@ -60,7 +60,8 @@ struct Rope {
 
 /// Writes the rows' keys and values into their KV blocks, then out[row] = softmax attention of each
 /// query head over its sequence up to the row's own position (window > 0: its last `window`
-/// positions only).
+/// positions only). The slots have n_kv_heads key-value heads and their query heads, which in the
+/// cache are those from first_kv_head on.
 struct Attention {
     SlotId q = 0;
     SlotId k = 0;
@@ -68,6 +69,7 @@ struct Attention {
     SlotId out = 0;
     int layer = 0;
     int n_heads = 0;
+    int first_kv_head = 0;
     int n_kv_heads = 0;
     int head_dim = 0;
     int window = 0;

@@ -21,6 +21,9 @@ namespace {
 constexpr int kDefaultContextMax = 8192;
 constexpr int kThreadsMax = 1024;
 
+// What the executor can follow.
+constexpr scheduler::Ladder kExecutorLadder = {.attention_prefill = false, .expert_shares = false};
+
 Result<kernels::KvType> parse_kv_type(const std::string& name) {
     if (name == "f16") {
         return kernels::KvType::kF16;
@@ -158,8 +161,8 @@ std::uint64_t Compute::room_for_plan(const model::Model& model,
                                      std::size_t n_groups) {
     // Tensors begin on 64-byte borders; a group has fewer than 32 of them.
     constexpr std::uint64_t kPaddingOfGroup = 64 * 32;
-    const StepBytes step = device_step_bytes(model.ops(), limits_of(shape));
-    const std::uint64_t taken = step.layers + step.head + kPaddingOfGroup * n_groups;
+    const StepBytes step = device_step_bytes(model, limits_of(shape));
+    const std::uint64_t taken = step.layers + step.sums + step.head + kPaddingOfGroup * n_groups;
     const std::uint64_t budget = device_budget(options);
     return budget > taken ? budget - taken : 0;
 }
@@ -183,7 +186,8 @@ void Compute::add_scheduler(const ComputeShape& shape, std::int64_t kv_tokens) {
                                   .hardware = for_plans(shape.hardware),
                                   .device_bytes = static_cast<double>(plan_bytes_),
                                   .reserve = {.tokens = kv_tokens},
-                                  .context = shape.context},
+                                  .context = shape.context,
+                                  .ladder = kExecutorLadder},
         clock_);
 }
 
@@ -203,7 +207,8 @@ Status Compute::add_device(const model::Model& model,
                                     .backend = device_backend_.get(),
                                     .plan = shape.plan ? shape.plan : scheduler_->plan(),
                                     .budget_bytes = device_budget(options),
-                                    .limits = limits_of(shape)}));
+                                    .limits = limits_of(shape),
+                                    .tile_bytes = shape.tile_bytes}));
     return {};
 }
 
@@ -215,6 +220,7 @@ void group_times(std::span<const OpTime> times, std::vector<scheduler::GroupTime
             groups.push_back({.first_group = time.first_group,
                               .n_groups = time.n_groups,
                               .side = on_cpu ? scheduler::Side::kCpu : scheduler::Side::kDevice,
+                              .share = time.share,
                               .seconds = to_seconds(time.busy)});
         }
     }
@@ -229,12 +235,19 @@ Status Compute::take_kv(const KvSizes& sizes) {
     std::vector<cache::KvPlacement> placements;
     placements.reserve(static_cast<std::size_t>(sizes.shape.n_layers));
     for (int layer = 0; layer < sizes.shape.n_layers; ++layer) {
-        const bool on_device = device_ != nullptr && device_->attends(layer);
-        placements.push_back({.layer = layer,
-                              .first_head = 0,
-                              .n_heads = sizes.shape.n_kv_heads,
-                              .backend = on_device ? device_backend_.get() : backend_.get(),
-                              .fallback = on_device ? backend_.get() : nullptr});
+        const int n_there = device_ != nullptr ? device_->attending_heads(layer) : 0;
+        if (n_there > 0) {
+            placements.push_back({.layer = layer,
+                                  .n_heads = n_there,
+                                  .backend = device_backend_.get(),
+                                  .fallback = backend_.get()});
+        }
+        if (n_there < sizes.shape.n_kv_heads) {
+            placements.push_back({.layer = layer,
+                                  .first_head = n_there,
+                                  .n_heads = sizes.shape.n_kv_heads - n_there,
+                                  .backend = backend_.get()});
+        }
     }
     BALLAST_TRY(cache_, cache::KvCache::create(sizes.shape, sizes.n_blocks, placements));
     for (std::size_t i = 0; i < placements.size(); ++i) {

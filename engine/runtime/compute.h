@@ -39,6 +39,8 @@ struct ComputeShape {
     backend::HostOptions host = {};
     /// The CPU as a slower one, for reports and tests; what is not set runs as fast as it can.
     backend::CpuPace cpu_pace = {};
+    /// Most bytes that cross into the ring at once.
+    std::size_t tile_bytes = scheduler::kTileBytesMax;
 };
 
 /// Used by one thread. The model outlives it.

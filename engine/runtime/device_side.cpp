@@ -9,16 +9,22 @@
 
 #include "engine/backend/op_access.h"
 #include "engine/base/log.h"
-#include "engine/runtime/step_plan.h"
+#include "engine/runtime/weight_slice.h"
 
 namespace ballast::runtime {
 
-using backend::UnitId;
+namespace {
+
+// Of rows that are sent: one is filled while others cross.
+constexpr int kStagingBuffers = 4;
+
+}  // namespace
 
 DeviceSide::DeviceSide(const Setup& setup)
     : setup_(setup),
       weights_(*setup.backend, setup.model->weights().views()),
-      slots_(setup.model->ops().slots().size()),
+      ring_(*setup.backend),
+      slots_(setup.model->ops().slots().size() + kAddedSlots),
       angles_(setup.model->ops().rope_tables().size()),
       rope_(angles_.size()) {}
 
@@ -26,17 +32,16 @@ DeviceSide::~DeviceSide() {
     for (const backend::Chunk& chunk : chunks_) {
         setup_.backend->free_chunk(chunk);
     }
+    for (const backend::Chunk& chunk : staging_) {
+        setup_.backend->free_host(chunk);
+    }
 }
 
 Result<std::unique_ptr<DeviceSide>> DeviceSide::create(const Setup& setup) {
-    BALLAST_TRY(const std::vector<DeviceId> devices,
-                whole_group_devices(*setup.catalog, setup.plan->placement));
     std::unique_ptr<DeviceSide> side(new DeviceSide(setup));
-    BALLAST_TRY(side->groups_of_ops_, groups_of_ops(setup.model->ops(), *setup.catalog));
+    BALLAST_TRY(side->residency_.groups, wanted_residency(*setup.catalog, setup.plan->placement));
+    BALLAST_TRY(side->groups_, group_ops(setup.model->ops(), *setup.catalog));
     side->residency_.plan = setup.plan;
-    for (const DeviceId device : devices) {
-        side->residency_.groups.push_back({.device = device});
-    }
     side->n_wanted_ = side->residency_.n_on_device();
     side->check_kernels();
     if (side->residency_.n_on_device() > 0) {
@@ -45,57 +50,72 @@ Result<std::unique_ptr<DeviceSide>> DeviceSide::create(const Setup& setup) {
         }
     }
     side->upload();
+    side->take_ring();
     return side;
 }
 
 void DeviceSide::check_kernels() {
     const std::span<const backend::OpRecord> records = setup_.model->ops().records();
     const model::Weights& weights = setup_.model->weights();
-    for (std::size_t i = 0; i < records.size(); ++i) {
-        if (groups_of_ops_[i] < 0) {
-            continue;
-        }
-        const auto group = static_cast<std::size_t>(groups_of_ops_[i]);
-        if (residency_.groups[group].device == DeviceId::kCpu) {
-            continue;
-        }
-        const backend::OpAccess access(records[i].op);
-        if (access.units().empty() &&
-            !setup_.backend->supports(records[i].op, quant::QuantType::kF32)) {
+    const auto check = [&](std::size_t group, const backend::Op& op) {
+        const backend::OpAccess access(op);
+        if (access.units().empty() && !setup_.backend->supports(op, quant::QuantType::kF32)) {
             keep_on_cpu(group, "the device has no kernels for an op of it");
         }
-        for (const UnitId unit : access.units()) {
+        for (const backend::UnitId unit : access.units()) {
             const quant::QuantType type = weights.views()[static_cast<std::size_t>(unit)].type;
-            if (!setup_.backend->supports(records[i].op, type)) {
+            if (!setup_.backend->supports(op, type)) {
                 keep_on_cpu(group,
                             fmt::format("tensor {} is {}, for which the device has no kernels",
                                         weights.name(unit),
                                         quant::traits(type).name));
             }
         }
+    };
+    for (const GroupOps& group : groups_) {
+        for (std::size_t i = group.begin; i < group.end && group.group >= 0; ++i) {
+            check(static_cast<std::size_t>(group.group), records[i].op);
+        }
     }
+}
+
+StepProgram DeviceSide::program(StepKind kind) const {
+    return make_step_program(*setup_.model, groups_, residency_.divisions(kind), setup_.tile_bytes);
 }
 
 Status DeviceSide::take_step_memory() {
     const model::OpsList& ops = setup_.model->ops();
-    BALLAST_TRY(const StepPlan plan,
-                make_step_plan(ops, *setup_.catalog, residency_.devices(), setup_.model->logits()));
     BALLAST_TRY_STATUS(setup_.backend->reserve(step_limits(*setup_.model, setup_.limits)));
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-        if (plan.device_slots[i]) {
-            const model::OpsList::Slot& slot = ops.slots()[i];
-            slots_[i].width = static_cast<std::size_t>(slot.width);
-            BALLAST_TRY(slots_[i].data, take_floats(slot_floats(slot, setup_.limits)));
+    std::size_t sent_floats = 0;
+    for (const StepKind kind : kStepKinds) {
+        const StepProgram program = this->program(kind);
+        for (std::size_t i = 0; i < slots_.size(); ++i) {
+            if (program.device_slots[i] && slots_[i].data == nullptr) {
+                const StepSlot& slot = program.slots[i];
+                slots_[i].width = static_cast<std::size_t>(slot.width);
+                BALLAST_TRY(slots_[i].data, take_floats(slot_floats(slot, setup_.limits)));
+            }
+        }
+        for (std::size_t i = 0; i < rope_.size(); ++i) {
+            if (program.device_tables[i] && rope_[i].cos == nullptr) {
+                const std::size_t half = ops.rope_tables()[i].rates.size();
+                const std::size_t size = half * static_cast<std::size_t>(setup_.limits.rows);
+                BALLAST_TRY(angles_[i].cos, take_floats(size));
+                BALLAST_TRY(angles_[i].sin, take_floats(size));
+                rope_[i] = {.cos = angles_[i].cos, .sin = angles_[i].sin, .half = half};
+            }
+        }
+        for (const StepAction& action : program.actions) {
+            if (action.kind == StepAction::Kind::kSend) {
+                const StepSlot& slot = program.slots[static_cast<std::size_t>(action.from)];
+                sent_floats = std::max(sent_floats, slot_floats(slot, setup_.limits));
+            }
         }
     }
-    for (std::size_t i = 0; i < rope_.size(); ++i) {
-        if (plan.device_tables[i]) {
-            const std::size_t half = ops.rope_tables()[i].rates.size();
-            const std::size_t size = half * static_cast<std::size_t>(setup_.limits.rows);
-            BALLAST_TRY(angles_[i].cos, take_floats(size));
-            BALLAST_TRY(angles_[i].sin, take_floats(size));
-            rope_[i] = {.cos = angles_[i].cos, .sin = angles_[i].sin, .half = half};
-        }
+    for (int i = 0; i < kStagingBuffers && sent_floats > 0; ++i) {
+        BALLAST_TRY(const backend::Chunk chunk,
+                    setup_.backend->allocate_host(sent_floats * sizeof(float)));
+        staging_.push_back(chunk);
     }
     return {};
 }
@@ -108,28 +128,33 @@ Result<float*> DeviceSide::take_floats(std::size_t count) {
     return static_cast<float*>(static_cast<void*>(chunk.data));
 }
 
-std::vector<UnitId> DeviceSide::units_of(int group) const {
-    std::vector<UnitId> units;
-    const std::span<const backend::OpRecord> records = setup_.model->ops().records();
-    for (std::size_t i = 0; i < records.size(); ++i) {
-        if (groups_of_ops_[i] == group) {
-            const backend::OpAccess access(records[i].op);
-            units.insert(units.end(), access.units().begin(), access.units().end());
-        }
+std::vector<WeightSlice> DeviceSide::resident_slices(const GroupOps& group) const {
+    if (group.group < 0) {
+        return {};
     }
-    return units;
+    const GroupResidency& facts = residency_.groups[static_cast<std::size_t>(group.group)];
+    if (!facts.on_device()) {
+        return {};
+    }
+    std::vector<WeightSlice> slices = common_slices(*setup_.model, group);
+    if (facts.resident > 0) {
+        const auto more = share_slices(*setup_.model, group, {0, facts.resident});
+        slices.insert(slices.end(), more.begin(), more.end());
+    }
+    return slices;
 }
 
 void DeviceSide::upload() {
     std::vector<std::size_t> groups;
-    std::vector<std::vector<UnitId>> units;
-    for (std::size_t i = 0; i < residency_.groups.size(); ++i) {
-        if (residency_.groups[i].device == DeviceId::kDevice) {
-            groups.push_back(i);
-            units.push_back(units_of(static_cast<int>(i)));
+    std::vector<std::vector<WeightSlice>> slices;
+    for (const GroupOps& group : groups_) {
+        std::vector<WeightSlice> next = resident_slices(group);
+        if (!next.empty()) {
+            groups.push_back(static_cast<std::size_t>(group.group));
+            slices.push_back(std::move(next));
         }
     }
-    const std::vector<Status> results = weights_.upload(units, chunk_bytes(setup_.budget_bytes));
+    const std::vector<Status> results = weights_.upload(slices, chunk_bytes(setup_.budget_bytes));
     for (std::size_t i = 0; i < groups.size(); ++i) {
         if (!results[i]) {
             keep_on_cpu(groups[i], results[i].error().message);
@@ -137,14 +162,32 @@ void DeviceSide::upload() {
     }
 }
 
-bool DeviceSide::attends(int layer) const {
+void DeviceSide::take_ring() {
+    const std::array<StepProgram, 2> programs = {program(StepKind::kDecode),
+                                                 program(StepKind::kPrefill)};
+    const std::array<const StepProgram*, 2> both = {&programs[0], &programs[1]};
+    Status status = ring_.reserve(both);
+    if (status) {
+        return;
+    }
+    for (std::size_t i = 0; i < residency_.groups.size(); ++i) {
+        const GroupResidency& facts = residency_.groups[i];
+        if (facts.streamed + facts.prefill_streamed > 0) {
+            keep_on_cpu(i, "the ring that it would stream through: " + status.error().message);
+        }
+    }
+    ring_.release();
+}
+
+int DeviceSide::attending_heads(int layer) const {
     for (std::size_t i = 0; i < residency_.groups.size(); ++i) {
         const scheduler::TensorGroup& group = setup_.catalog->groups[i];
         if (group.kind == scheduler::GroupKind::kAttention && group.layer == layer) {
-            return residency_.groups[i].device == DeviceId::kDevice;
+            const int n = residency_.groups[i].division(StepKind::kDecode).on_device();
+            return setup_.model->config().n_kv_heads / group.parts * n;
         }
     }
-    return false;
+    return 0;
 }
 
 void DeviceSide::give_up_attention(int layer) {
@@ -157,10 +200,10 @@ void DeviceSide::give_up_attention(int layer) {
 }
 
 void DeviceSide::keep_on_cpu(std::size_t group, const std::string& reason) {
-    if (residency_.groups[group].device == DeviceId::kCpu) {
+    if (!residency_.groups[group].on_device()) {
         return;
     }
-    residency_.groups[group].device = DeviceId::kCpu;
+    residency_.groups[group] = {};
     log_debug("{} stays on the CPU: {}", group_name(setup_.catalog->groups[group]), reason);
     if (first_reason_.empty()) {
         first_reason_ = fmt::format("{}: {}", group_name(setup_.catalog->groups[group]), reason);
@@ -175,20 +218,23 @@ void DeviceSide::give_up_all(const std::string& reason) {
 
 void DeviceSide::settle(std::int64_t kv_tokens) {
     residency_.kv_tokens = kv_tokens;
-    std::vector<UnitId> needed;
-    for (std::size_t i = 0; i < residency_.groups.size(); ++i) {
-        GroupResidency& group = residency_.groups[i];
-        if (group.device == DeviceId::kCpu) {
+    std::vector<WeightSlice> needed;
+    for (const GroupOps& group : groups_) {
+        const std::vector<WeightSlice> slices = resident_slices(group);
+        if (slices.empty()) {
             continue;
         }
-        for (const UnitId unit : units_of(static_cast<int>(i))) {
-            const backend::WeightView& view =
-                setup_.model->weights().views()[static_cast<std::size_t>(unit)];
-            group.device_weight_bytes += view.n_slices * view.slice_bytes();
-            needed.push_back(unit);
+        const auto index = static_cast<std::size_t>(group.group);
+        const scheduler::TensorGroup& of = setup_.catalog->groups[index];
+        GroupResidency& facts = residency_.groups[index];
+        for (const WeightSlice& slice : slices) {
+            facts.device_weight_bytes += packed_bytes(
+                setup_.model->weights().views()[static_cast<std::size_t>(slice.unit)], slice);
         }
-        group.device_kv_bytes =
-            setup_.catalog->groups[i].kv_bytes_per_token * static_cast<std::uint64_t>(kv_tokens);
+        needed.insert(needed.end(), slices.begin(), slices.end());
+        const auto n = static_cast<std::uint64_t>(facts.division(StepKind::kDecode).on_device());
+        facts.device_kv_bytes = of.kv_bytes_per_token / static_cast<std::uint64_t>(of.parts) * n *
+                                static_cast<std::uint64_t>(kv_tokens);
     }
     weights_.keep_only(needed);
     if (needed.empty()) {
@@ -197,7 +243,9 @@ void DeviceSide::settle(std::int64_t kv_tokens) {
         }
         chunks_.clear();
         residency_.device_step_bytes = 0;
+        ring_.release();
     }
+    residency_.ring_bytes = ring_.total_bytes();
     note_degraded();
 }
 

@@ -24,11 +24,7 @@ std::uint64_t chunk_bytes(std::uint64_t budget_bytes) {
 }
 
 DeviceWeights::DeviceWeights(backend::Backend& backend, std::span<const backend::WeightView> host)
-    : backend_(backend), host_(host), views_(host.begin(), host.end()), places_(host.size()) {
-    for (backend::WeightView& view : views_) {
-        view.data = nullptr;
-    }
-}
+    : backend_(backend), host_(host) {}
 
 DeviceWeights::~DeviceWeights() {
     for (Slab& slab : slabs_) {
@@ -36,47 +32,41 @@ DeviceWeights::~DeviceWeights() {
     }
 }
 
-std::size_t DeviceWeights::bytes_of(backend::UnitId unit) const {
-    const backend::WeightView& view = host_[static_cast<std::size_t>(unit)];
-    return view.n_slices * view.slice_bytes();
-}
-
-void DeviceWeights::lay_out(std::span<const backend::UnitId> units, std::uint64_t bytes_max) {
-    for (const backend::UnitId unit : units) {
-        Place& place = places_[static_cast<std::size_t>(unit)];
-        if (place.chunk >= 0) {
+void DeviceWeights::lay_out(std::span<const WeightSlice> slices, std::uint64_t bytes_max) {
+    for (const WeightSlice& slice : slices) {
+        if (places_.contains(slice)) {
             continue;
         }
-        const std::size_t size = bytes_of(unit);
+        const std::size_t size = packed_bytes(tensor(slice), slice);
         if (slabs_.empty() || round_up(slabs_.back().size_bytes, kAlignment) + size > bytes_max) {
             slabs_.emplace_back();
         }
         Slab& slab = slabs_.back();
-        place.chunk = static_cast<int>(slabs_.size()) - 1;
-        place.offset = round_up(slab.size_bytes, kAlignment);
+        const Place place{slabs_.size() - 1, round_up(slab.size_bytes, kAlignment)};
+        places_.emplace(slice, place);
         slab.size_bytes = place.offset + size;
-        slab.units.push_back(unit);
+        slab.slices.push_back(slice);
     }
 }
 
 Status DeviceWeights::fill(Slab& slab) {
     BALLAST_TRY(slab.memory, backend_.allocate_chunk(slab.size_bytes));
     std::optional<backend::Event> last;
-    const auto copy = [&](backend::UnitId unit) -> Status {
-        const auto index = static_cast<std::size_t>(unit);
-        std::byte* to = slab.memory.data + places_[index].offset;
-        const std::span<const std::byte> from(host_[index].data, bytes_of(unit));
-        auto event = backend_.copy_in(to, from);
+    const auto copy = [&](const WeightSlice& slice) -> Status {
+        std::byte* const to = slab.memory.data + places_.at(slice).offset;
+        const std::byte* const from = view_in_place(tensor(slice), slice).data;
+        const backend::Strips strips = packing_strips(tensor(slice), slice);
+        auto event = backend_.copy_strips_in(backend::Queue::kCopy, to, from, strips);
         if (!event && event.error().code == ErrorCode::kOverloaded && last) {
             BALLAST_TRY_STATUS(backend_.wait(*last));
-            event = backend_.copy_in(to, from);
+            event = backend_.copy_strips_in(backend::Queue::kCopy, to, from, strips);
         }
         BALLAST_TRY(last, std::move(event));
         return {};
     };
     Status status;
-    for (const backend::UnitId unit : slab.units) {
-        status = copy(unit);
+    for (const WeightSlice& slice : slab.slices) {
+        status = copy(slice);
         if (!status) {
             break;
         }
@@ -96,33 +86,24 @@ void DeviceWeights::release(Slab& slab) {
         backend_.free_chunk(slab.memory);
         slab.memory = {};
     }
-    for (const backend::UnitId unit : slab.units) {
-        views_[static_cast<std::size_t>(unit)].data = nullptr;
-    }
 }
 
-std::vector<Status> DeviceWeights::upload(std::span<const std::vector<backend::UnitId>> groups,
+std::vector<Status> DeviceWeights::upload(std::span<const std::vector<WeightSlice>> groups,
                                           std::uint64_t bytes_max) {
-    for (const auto& units : groups) {
-        lay_out(units, bytes_max);
+    for (const auto& slices : groups) {
+        lay_out(slices, bytes_max);
     }
     for (Slab& slab : slabs_) {
         slab.status = fill(slab);
         if (!slab.status) {
             release(slab);
-            continue;
-        }
-        for (const backend::UnitId unit : slab.units) {
-            const auto index = static_cast<std::size_t>(unit);
-            views_[index].data = slab.memory.data + places_[index].offset;
         }
     }
     std::vector<Status> results;
-    for (const auto& units : groups) {
+    for (const auto& slices : groups) {
         Status& result = results.emplace_back();
-        for (const backend::UnitId unit : units) {
-            const int chunk = places_[static_cast<std::size_t>(unit)].chunk;
-            const Status& status = slabs_[static_cast<std::size_t>(chunk)].status;
+        for (const WeightSlice& slice : slices) {
+            const Status& status = slabs_[places_.at(slice).slab].status;
             if (!status) {
                 result = status;
                 break;
@@ -132,12 +113,12 @@ std::vector<Status> DeviceWeights::upload(std::span<const std::vector<backend::U
     return results;
 }
 
-void DeviceWeights::keep_only(std::span<const backend::UnitId> units) {
+void DeviceWeights::keep_only(std::span<const WeightSlice> slices) {
     std::vector<bool> needed(slabs_.size());
-    for (const backend::UnitId unit : units) {
-        const int chunk = places_[static_cast<std::size_t>(unit)].chunk;
-        if (chunk >= 0) {
-            needed[static_cast<std::size_t>(chunk)] = true;
+    for (const WeightSlice& slice : slices) {
+        const auto place = places_.find(slice);
+        if (place != places_.end()) {
+            needed[place->second.slab] = true;
         }
     }
     for (std::size_t i = 0; i < slabs_.size(); ++i) {
@@ -145,6 +126,14 @@ void DeviceWeights::keep_only(std::span<const backend::UnitId> units) {
             release(slabs_[i]);
         }
     }
+}
+
+backend::WeightView DeviceWeights::view(const WeightSlice& slice) const {
+    const auto place = places_.find(slice);
+    const std::byte* const chunk =
+        place == places_.end() ? nullptr : slabs_[place->second.slab].memory.data;
+    return packed_view(
+        tensor(slice), slice, chunk == nullptr ? nullptr : chunk + place->second.offset);
 }
 
 std::uint64_t DeviceWeights::total_bytes() const {

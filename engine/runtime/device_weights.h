@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
 #include "engine/backend/backend.h"
 #include "engine/base/result.h"
+#include "engine/runtime/weight_slice.h"
 
 namespace ballast::runtime {
 
@@ -24,38 +26,39 @@ class DeviceWeights {
     DeviceWeights(const DeviceWeights&) = delete;
     DeviceWeights& operator=(const DeviceWeights&) = delete;
 
-    /// Copies the units of each group, in order, into chunks of at most that many bytes; a larger
-    /// unit has a chunk of its own. Returns a Status a group: a chunk that cannot be taken or
-    /// filled fails each group with a unit in it, and no other. Once.
-    std::vector<Status> upload(std::span<const std::vector<backend::UnitId>> groups,
+    /// Copies the slices of each group, in order, into chunks of at most that many bytes; a larger
+    /// slice has a chunk of its own. Returns a Status a group: a chunk that cannot be taken or
+    /// filled fails each group with a slice in it, and no other. Once.
+    std::vector<Status> upload(std::span<const std::vector<WeightSlice>> groups,
                                std::uint64_t bytes_max);
-    /// Gives the chunks back that no unit of these needs.
-    void keep_only(std::span<const backend::UnitId> units);
+    /// Gives the chunks back that none of these slices needs.
+    void keep_only(std::span<const WeightSlice> slices);
 
-    /// By UnitId; what is not there has no data.
-    std::span<const backend::WeightView> views() const { return views_; }
+    /// What is not there has no data.
+    backend::WeightView view(const WeightSlice& slice) const;
     std::uint64_t total_bytes() const;
 
   private:
     struct Place {
-        int chunk = -1;
+        std::size_t slab = 0;
         std::size_t offset = 0;
     };
     struct Slab {
         backend::Chunk memory;
         std::size_t size_bytes = 0;
-        std::vector<backend::UnitId> units;
+        std::vector<WeightSlice> slices;
         Status status;
     };
-    void lay_out(std::span<const backend::UnitId> units, std::uint64_t bytes_max);
+    void lay_out(std::span<const WeightSlice> slices, std::uint64_t bytes_max);
     Status fill(Slab& slab);
     void release(Slab& slab);
-    std::size_t bytes_of(backend::UnitId unit) const;
+    const backend::WeightView& tensor(const WeightSlice& slice) const {
+        return host_[static_cast<std::size_t>(slice.unit)];
+    }
 
     backend::Backend& backend_;
     std::span<const backend::WeightView> host_;
-    std::vector<backend::WeightView> views_;
-    std::vector<Place> places_;  // by unit
+    std::map<WeightSlice, Place> places_;
     std::vector<Slab> slabs_;
 };
 

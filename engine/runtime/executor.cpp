@@ -2,7 +2,10 @@
 // Memory for the slots, angles for the rows, and the submission of ops.
 #include "engine/runtime/executor.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,12 +36,12 @@ Status check_supported(const model::Model& model, const backend::Backend& cpu) {
     return {};
 }
 
-std::span<const std::byte> row_bytes(const float* data, std::size_t rows, std::size_t width) {
-    return std::as_bytes(std::span(data, rows * width));
-}
-
 std::byte* bytes_at(float* memory) {
     return static_cast<std::byte*>(static_cast<void*>(memory));
+}
+
+const std::byte* bytes_at(const float* memory) {
+    return static_cast<const std::byte*>(static_cast<const void*>(memory));
 }
 
 }  // namespace
@@ -49,12 +52,14 @@ Result<std::unique_ptr<Executor>> Executor::create(const Parts& parts,
                                                    const ExecutorLimits& limits) {
     BALLAST_TRY_STATUS(check_supported(parts.model, parts.cpu));
     std::unique_ptr<Executor> executor(new Executor(parts));
-    const std::vector<DeviceId> devices =
-        parts.device != nullptr
-            ? parts.device->residency().devices()
-            : std::vector<DeviceId>(parts.catalog.groups.size(), DeviceId::kCpu);
-    BALLAST_TRY(executor->plan_,
-                make_step_plan(parts.model.ops(), parts.catalog, devices, parts.model.logits()));
+    BALLAST_TRY(const std::vector<GroupOps> groups, group_ops(parts.model.ops(), parts.catalog));
+    const std::vector<GroupDivision> alone(parts.catalog.groups.size());
+    for (const StepKind kind : kStepKinds) {
+        executor->bounds_[static_cast<std::size_t>(kind)].program =
+            parts.device != nullptr
+                ? parts.device->program(kind)
+                : make_step_program(parts.model, groups, alone, scheduler::kTileBytesMax);
+    }
     BALLAST_TRY_STATUS(executor->allocate(limits));
     return executor;
 }
@@ -63,14 +68,18 @@ Status Executor::allocate(const ExecutorLimits& limits) {
     limits_ = limits;
     const model::OpsList& ops = parts_.model.ops();
     BALLAST_TRY_STATUS(parts_.cpu.reserve(step_limits(parts_.model, limits)));
-    for (const model::OpsList::Slot& slot : ops.slots()) {
+    // Without a device nobody adds up two sides' sums.
+    const std::size_t n_slots = ops.slots().size() + (parts_.device != nullptr ? kAddedSlots : 0);
+    for (std::size_t i = 0; i < n_slots; ++i) {
+        const StepSlot& slot = bounds_[0].program.slots[i];
         BALLAST_TRY(backend::Chunk chunk,
                     parts_.cpu.allocate_chunk(slot_floats(slot, limits) * sizeof(float)));
         chunks_.push_back(chunk);
         // A chunk is aligned to a page, which suits float.
-        slots_.push_back({.data = static_cast<float*>(static_cast<void*>(chunk.data)),
-                          .width = static_cast<std::size_t>(slot.width)});
+        memory_.push_back({.data = static_cast<float*>(static_cast<void*>(chunk.data)),
+                           .width = static_cast<std::size_t>(slot.width)});
     }
+    memory_.resize(bounds_[0].program.device_slots.size());
     for (const model::RopeTable& table : ops.rope_tables()) {
         const std::size_t size = static_cast<std::size_t>(limits.rows) * table.rates.size();
         RopeMemory& memory = rope_.emplace_back();
@@ -80,18 +89,59 @@ Status Executor::allocate(const ExecutorLimits& limits) {
         rope_views_.push_back(
             {.cos = memory.cos.data(), .sin = memory.sin.data(), .half = table.rates.size()});
     }
-    times_.reserve(plan_.pieces.size());
-    contexts_[0] = {.weights = parts_.model.weights().views(),
-                    .slots = slots_,
-                    .kv = parts_.cache.layers(),
-                    .rope = rope_views_};
-    if (parts_.device != nullptr) {
-        contexts_[1] = {.weights = parts_.device->weights(),
-                        .slots = parts_.device->slots(),
-                        .kv = parts_.cache.layers(),
-                        .rope = parts_.device->rope()};
+    std::size_t n_actions = 0;
+    std::size_t n_fetches = 0;
+    for (Bound& bound : bounds_) {
+        bind(bound);
+        n_actions = std::max(n_actions, bound.program.actions.size());
+        n_fetches = std::max(n_fetches, static_cast<std::size_t>(bound.program.n_fetches));
     }
+    times_.reserve(n_actions);
+    submitted_.reserve(n_actions);
+    fetches_.resize(n_fetches);
+    staged_.resize(parts_.device != nullptr ? parts_.device->staging().size() : 0);
     return {};
+}
+
+void Executor::bind(Bound& bound) {
+    const std::span<const backend::WeightView> tensors = parts_.model.weights().views();
+    const auto bind_slots = [&](std::span<const backend::SlotView> memory, std::size_t side) {
+        for (const StepSlot& slot : bound.program.slots) {
+            backend::SlotView view = memory[static_cast<std::size_t>(slot.memory)];
+            view.data += view.data == nullptr ? 0 : slot.first_column;
+            bound.slots[side].push_back(view);
+        }
+    };
+    for (const SideUnit& unit : bound.program.sides[0].units()) {
+        bound.weights[0].push_back(
+            view_in_place(tensors[static_cast<std::size_t>(unit.slice.unit)], unit.slice));
+    }
+    bind_slots(memory_, 0);
+    bound.contexts[0] = {.weights = bound.weights[0],
+                         .slots = bound.slots[0],
+                         .kv = parts_.cache.layers(),
+                         .rope = rope_views_};
+    if (parts_.device == nullptr) {
+        return;
+    }
+    for (const SideUnit& unit : bound.program.sides[1].units()) {
+        bound.weights[1].push_back(parts_.device->weights().view(unit.slice));
+    }
+    for (std::size_t i = 0; i < bound.program.tiles.size(); ++i) {
+        const StepTile& tile = bound.program.tiles[i];
+        for (std::size_t n = 0; n < tile.units.size(); ++n) {
+            const auto unit = static_cast<std::size_t>(tile.units[n]);
+            const WeightSlice& slice = bound.program.sides[1].units()[unit].slice;
+            bound.weights[1][unit] = packed_view(tensors[static_cast<std::size_t>(slice.unit)],
+                                                 slice,
+                                                 parts_.device->ring().tile(i) + tile.offsets[n]);
+        }
+    }
+    bind_slots(parts_.device->slots(), 1);
+    bound.contexts[1] = {.weights = bound.weights[1],
+                         .slots = bound.slots[1],
+                         .kv = parts_.cache.layers(),
+                         .rope = parts_.device->rope()};
 }
 
 Executor::~Executor() {
@@ -117,37 +167,45 @@ void Executor::fill_rope(const backend::StepInput& input) {
     }
 }
 
-void Executor::begin(const backend::StepInput& input) {
+Status Executor::begin(const backend::StepInput& input) {
     BALLAST_CHECK(input.n_rows() <= limits_.rows);
     BALLAST_CHECK(static_cast<int>(input.output_rows.size()) <= limits_.outputs);
-    for (backend::StepContext& context : contexts_) {
+    kind_ = input.n_decode_rows == input.n_rows() ? StepKind::kDecode : StepKind::kPrefill;
+    for (backend::StepContext& context : bound().contexts) {
         context.input = input;
     }
     fill_rope(input);
     angles_sent_ = false;
     times_.clear();
+    std::fill(fetches_.begin(), fetches_.end(), std::nullopt);
+    waited_ = Nanoseconds(0);
+    waited_before_run_ = Nanoseconds(0);
+    if (bound().program.tiles.empty()) {
+        return {};
+    }
+    return told_of_loss(
+        parts_.device->ring().begin(bound().program, parts_.model.weights().views()));
 }
 
 int Executor::rows_of(backend::RowDomain rows) const {
-    const backend::StepInput& input = contexts_[0].input;
+    const backend::StepInput& input = bounds_[static_cast<std::size_t>(kind_)].contexts[0].input;
     return rows == backend::RowDomain::kAll ? input.n_rows()
                                             : static_cast<int>(input.output_rows.size());
 }
 
 Status Executor::run_segments(int first, int last) {
-    Status status = run_pieces(plan_.segments(first, last));
-    if (status && last == parts_.model.ops().n_segments() && plan_.logits_on_device) {
-        const backend::SlotId logits = parts_.model.logits();
-        status = fetch({&logits, 1});
-    }
+    Status status = run_actions(bound().program.segments(first, last));
     if (status) {
         status = join_device();
     }
-    if (status) {
-        return {};
+    if (!status) {
+        abandon_device();
     }
-    abandon_device();
-    if (status.error().code == ErrorCode::kDeviceLost) {
+    return told_of_loss(std::move(status));
+}
+
+Status Executor::told_of_loss(Status status) const {
+    if (!status && status.error().code == ErrorCode::kDeviceLost) {
         return fail(ErrorCode::kDeviceLost,
                     fmt::format("{} was lost, and with it the keys and values it held; start the "
                                 "server again, or without it (--device auto)",
@@ -156,153 +214,228 @@ Status Executor::run_segments(int first, int last) {
     return status;
 }
 
-Status Executor::run_pieces(std::span<const StepPiece> pieces) {
-    while (!pieces.empty()) {
-        const StepPiece& piece = pieces.front();
+Status Executor::run_actions(std::span<const StepAction> actions) {
+    while (!actions.empty()) {
+        const StepAction& action = actions.front();
         std::size_t n = 1;
-        if (rows_of(piece.rows) == 0) {
-            // Nobody wants logits.
-        } else if (piece.device == DeviceId::kCpu) {
-            BALLAST_TRY_STATUS(fetch(piece.arrivals));
-            BALLAST_TRY_STATUS(run_on_cpu(piece));
-        } else {
-            while (n < pieces.size() && pieces[n].device == piece.device &&
-                   pieces[n].arrivals.empty() && rows_of(pieces[n].rows) > 0) {
-                ++n;
-            }
-            BALLAST_TRY_STATUS(run_on_device(pieces.first(n)));
+        switch (action.kind) {
+            case StepAction::Kind::kSend:
+                BALLAST_TRY_STATUS(send(action));
+                break;
+            case StepAction::Kind::kFetch:
+                BALLAST_TRY_STATUS(fetch(action));
+                break;
+            case StepAction::Kind::kAwait:
+                BALLAST_TRY_STATUS(await(action));
+                break;
+            case StepAction::Kind::kCpu:
+                n = n_together(actions);
+                BALLAST_TRY_STATUS(run_on_cpu(actions.first(n)));
+                break;
+            case StepAction::Kind::kDevice:
+                n = n_together(actions);
+                BALLAST_TRY_STATUS(run_on_device(actions.first(n)));
+                break;
         }
-        pieces = pieces.subspan(n);
+        actions = actions.subspan(n);
     }
     return {};
 }
 
-Status Executor::run_on_cpu(const StepPiece& piece) {
-    const auto ops = parts_.model.ops().records().subspan(piece.begin, piece.end - piece.begin);
+std::size_t Executor::n_together(std::span<const StepAction> actions) const {
+    const StepAction& first = actions.front();
+    std::size_t n = 1;
+    while (n < actions.size()) {
+        const StepAction& last = actions[n - 1];
+        const StepAction& next = actions[n];
+        // Each group on the CPU has a time of its own; on the device whole groups go together, and
+        // what ends a group goes with what follows it.
+        const bool more_of_device =
+            first.kind == StepAction::Kind::kDevice && next.tile < 0 &&
+            (next.group == last.group || (first.tile < 0 && next.share == last.share));
+        if (next.kind != first.kind || next.rows != first.rows ||
+            !(more_of_device || (last.finishes && next.tile < 0))) {
+            break;
+        }
+        ++n;
+    }
+    return n;
+}
+
+OpTime Executor::time_of(std::span<const StepAction> runs) const {
+    const auto begin =
+        std::find_if(runs.begin(), runs.end(), [](const StepAction& run) { return !run.finishes; });
+    const StepAction& first = begin == runs.end() ? runs.front() : *begin;
+    return {.first_group = first.group,
+            .n_groups = runs.back().group - first.group + 1,
+            .share = begin == runs.end() ? 0.0 : first.share,
+            .rows = rows_of(first.rows)};
+}
+
+Status Executor::run_on_cpu(std::span<const StepAction> runs) {
+    if (rows_of(runs.front().rows) == 0) {
+        return {};  // nobody wants logits
+    }
+    const std::size_t first = runs.front().begin;
+    const auto ops =
+        std::span(bound().program.sides[0].records).subspan(first, runs.back().end - first);
     const Nanoseconds begin = parts_.clock.now();
-    BALLAST_TRY(const backend::Event event, parts_.cpu.submit(ops, contexts_[0]));
+    BALLAST_TRY(const backend::Event event, parts_.cpu.submit(ops, bound().contexts[0]));
     BALLAST_TRY_STATUS(parts_.cpu.wait(event));
-    times_.push_back({.first_group = piece.group,
-                      .rows = rows_of(piece.rows),
-                      .busy = parts_.clock.now() - begin});
+    OpTime& time = times_.emplace_back(time_of(runs));
+    time.busy = parts_.clock.now() - begin;
+    time.waited = std::exchange(waited_before_run_, Nanoseconds(0));
     return {};
 }
 
-Status Executor::run_on_device(std::span<const StepPiece> pieces) {
+template <class Put>
+Status Executor::put(const Put& put) {
+    auto event = put();
+    if (!event && event.error().code == ErrorCode::kOverloaded && last_) {
+        BALLAST_TRY_STATUS(wait(*last_));
+        event = put();
+    }
+    BALLAST_TRY(last_, std::move(event));
+    return {};
+}
+
+Status Executor::run_on_device(std::span<const StepAction> runs) {
+    if (rows_of(runs.front().rows) == 0) {
+        return {};
+    }
     backend::Backend& device = parts_.device->backend();
-    BALLAST_TRY_STATUS(join_device());
-    device_begin_ = parts_.clock.now();
     BALLAST_TRY_STATUS(send_angles());
-    for (const backend::SlotId slot : pieces.front().arrivals) {
-        BALLAST_TRY_STATUS(send(slot));
+    const int tile = runs.front().tile;
+    if (tile >= 0) {
+        parts_.device->ring().order_after(tile);
     }
-    if (last_copy_) {
-        device.order_after(backend::Queue::kCompute, *last_copy_);
-    }
-    const std::size_t begin = pieces.front().begin;
-    const auto ops = parts_.model.ops().records().subspan(begin, pieces.back().end - begin);
-    BALLAST_TRY(at_work_, device.submit(ops, contexts_[1]));
-    times_.push_back({.first_group = pieces.front().group,
-                      .n_groups = static_cast<int>(pieces.size()),
-                      .device = DeviceId::kDevice,
-                      .rows = rows_of(pieces.front().rows)});
-    return {};
-}
-
-Status Executor::copy_in(std::byte* to, std::span<const std::byte> from) {
-    if (!from.empty()) {
-        BALLAST_TRY(last_copy_, parts_.device->backend().copy_in(to, from));
-    }
-    return {};
+    const std::size_t first = runs.front().begin;
+    const auto ops =
+        std::span(bound().program.sides[1].records).subspan(first, runs.back().end - first);
+    BALLAST_TRY_STATUS(put([&] { return device.submit(ops, bound().contexts[1]); }));
+    OpTime& time = times_.emplace_back(time_of(runs));
+    time.device = DeviceId::kDevice;
+    submitted_.push_back({times_.size() - 1, *last_});
+    return tile >= 0 ? parts_.device->ring().free(tile, *last_) : Status();
 }
 
 Status Executor::send_angles() {
     if (angles_sent_) {
         return {};
     }
-    const auto rows = static_cast<std::size_t>(contexts_[0].input.n_rows());
+    backend::Backend& device = parts_.device->backend();
+    const auto rows = static_cast<std::size_t>(rows_of(backend::RowDomain::kAll));
     for (std::size_t i = 0; i < rope_views_.size(); ++i) {
-        if (plan_.device_tables[i]) {
-            const backend::RopeView& from = rope_views_[i];
-            const DeviceSide::Angles& to = parts_.device->angles()[i];
-            BALLAST_TRY_STATUS(copy_in(bytes_at(to.cos), row_bytes(from.cos, rows, from.half)));
-            BALLAST_TRY_STATUS(copy_in(bytes_at(to.sin), row_bytes(from.sin, rows, from.half)));
+        const backend::RopeView& from = rope_views_[i];
+        const DeviceSide::Angles& to = parts_.device->angles()[i];
+        const backend::Strips strips{.row_bytes = rows * from.half * sizeof(float)};
+        if (!bound().program.device_tables[i] || strips.row_bytes == 0) {
+            continue;
+        }
+        for (const auto& [target, source] : {std::pair(to.cos, from.cos), {to.sin, from.sin}}) {
+            BALLAST_TRY_STATUS(put([&, target = target, source = source] {
+                return device.copy_strips_in(
+                    backend::Queue::kCompute, bytes_at(target), bytes_at(source), strips);
+            }));
         }
     }
     angles_sent_ = true;
     return {};
 }
 
-Status Executor::send(backend::SlotId slot) {
-    const auto index = static_cast<std::size_t>(slot);
-    const auto rows = static_cast<std::size_t>(rows_of(parts_.model.ops().slots()[index].rows));
-    return copy_in(bytes_at(parts_.device->slots()[index].data),
-                   row_bytes(slots_[index].data, rows, slots_[index].width));
-}
-
-Status Executor::fetch(std::span<const backend::SlotId> slots) {
-    if (slots.empty()) {
+Status Executor::send(const StepAction& action) {
+    const auto rows = static_cast<std::size_t>(rows_of(action.rows));
+    if (rows == 0) {
         return {};
     }
-    backend::Backend& device = parts_.device->backend();
-    if (at_work_) {
-        device.order_after(backend::Queue::kCopy, *at_work_);
+    // The CPU goes on to write the slot; what is sent is a copy.
+    const std::size_t buffer = next_staging_++ % staged_.size();
+    if (staged_[buffer]) {
+        BALLAST_TRY_STATUS(wait(*staged_[buffer]));
     }
-    for (const backend::SlotId slot : slots) {
-        const auto index = static_cast<std::size_t>(slot);
-        const auto rows = static_cast<std::size_t>(rows_of(parts_.model.ops().slots()[index].rows));
-        const std::size_t width = slots_[index].width;
-        if (rows > 0) {
-            BALLAST_TRY(
-                last_copy_,
-                device.copy_out(std::as_writable_bytes(std::span(slots_[index].data, rows * width)),
-                                bytes_at(parts_.device->slots()[index].data)));
-        }
+    const backend::SlotView& from = bound().slots[0][static_cast<std::size_t>(action.from)];
+    const backend::SlotView& to = bound().slots[1][static_cast<std::size_t>(action.to)];
+    const std::size_t n_bytes = rows * from.width * sizeof(float);
+    std::byte* const staging = parts_.device->staging()[buffer].data;
+    std::memcpy(staging, from.data, n_bytes);
+    BALLAST_TRY_STATUS(put([&] {
+        return parts_.device->backend().copy_strips_in(
+            backend::Queue::kCompute, bytes_at(to.data), staging, {.row_bytes = n_bytes});
+    }));
+    staged_[buffer] = last_;
+    return {};
+}
+
+Status Executor::fetch(const StepAction& action) {
+    const auto rows = static_cast<std::size_t>(rows_of(action.rows));
+    if (rows == 0) {
+        return {};
     }
-    if (last_copy_) {
-        BALLAST_TRY_STATUS(device.wait(*last_copy_));
-    }
-    return join_device();
+    const backend::SlotView& from = bound().slots[1][static_cast<std::size_t>(action.from)];
+    const backend::SlotView& to = bound().slots[0][static_cast<std::size_t>(action.to)];
+    const backend::Strips strips{
+        .row_bytes = static_cast<std::size_t>(action.n_columns) * sizeof(float),
+        .n_rows = rows,
+        .device_stride = from.width * sizeof(float),
+        .host_stride = to.width * sizeof(float)};
+    BALLAST_TRY_STATUS(put([&] {
+        return parts_.device->backend().copy_strips_out(
+            backend::Queue::kCompute, bytes_at(to.data), bytes_at(from.data), strips);
+    }));
+    fetches_[static_cast<std::size_t>(action.fetch)] = last_;
+    return {};
+}
+
+Status Executor::wait(backend::Event event) {
+    const Nanoseconds begin = parts_.clock.now();
+    Status status = parts_.device->backend().wait(event);
+    const Nanoseconds waited = parts_.clock.now() - begin;
+    waited_ += waited;
+    waited_before_run_ += waited;
+    return status;
+}
+
+Status Executor::await(const StepAction& action) {
+    const auto& event = fetches_[static_cast<std::size_t>(action.fetch)];
+    return event ? wait(*event) : Status();
 }
 
 Status Executor::join_device() {
-    if (!at_work_) {
+    if (!last_) {
         return {};
     }
-    backend::Backend& device = parts_.device->backend();
-    Status status = device.wait(*at_work_);
-    const Nanoseconds wall = parts_.clock.now() - device_begin_;
-    OpTime& time = times_.back();
-    const Nanoseconds busy = device.busy_time(*at_work_);
-    time.busy = busy.count() > 0 ? busy : wall;
-    time.hops = wall - time.busy;
-    at_work_.reset();
-    last_copy_.reset();
-    return status;
+    BALLAST_TRY_STATUS(wait(*last_));
+    last_.reset();
+    for (const Submitted& one : submitted_) {
+        times_[one.time].busy = parts_.device->backend().busy_time(one.event);
+    }
+    submitted_.clear();
+    std::fill(staged_.begin(), staged_.end(), std::nullopt);
+    return {};
 }
 
 void Executor::abandon_device() {
     if (parts_.device == nullptr) {
         return;
     }
-    backend::Backend& device = parts_.device->backend();
-    for (const auto& event : {at_work_, last_copy_}) {
+    for (const auto& event : {last_, parts_.device->ring().last_copy()}) {
         if (event) {
             // What it says is known already: the step has failed.
-            static_cast<void>(device.wait(*event));
+            static_cast<void>(parts_.device->backend().wait(*event));
         }
     }
-    at_work_.reset();
-    last_copy_.reset();
+    last_.reset();
+    submitted_.clear();
+    std::fill(staged_.begin(), staged_.end(), std::nullopt);
 }
 
 Status Executor::run(const backend::StepInput& input) {
-    begin(input);
+    BALLAST_TRY_STATUS(begin(input));
     return run_segments(0, parts_.model.ops().n_segments());
 }
 
 std::span<float> Executor::logits(int output) {
-    const backend::SlotView& slot = slots_[static_cast<std::size_t>(parts_.model.logits())];
+    const backend::SlotView& slot = memory_[static_cast<std::size_t>(parts_.model.logits())];
     return {slot.row(static_cast<std::size_t>(output)), slot.width};
 }
 

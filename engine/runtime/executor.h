@@ -17,7 +17,7 @@
 #include "engine/model/model.h"
 #include "engine/runtime/device_side.h"
 #include "engine/runtime/step_memory.h"
-#include "engine/runtime/step_plan.h"
+#include "engine/runtime/step_program.h"
 
 namespace ballast::runtime {
 
@@ -26,11 +26,10 @@ struct OpTime {
     int first_group = -1;  // in the catalog's order; −1: the embedding
     int n_groups = 1;
     DeviceId device = DeviceId::kCpu;
+    double share = 1.0;  // of the groups' parts
     int rows = 0;
-    Nanoseconds busy{0};  // of the device, or of the CPU
-    /// From the start of the run until the CPU could go on, less the work itself: what crossing to
-    /// the device and back cost.
-    Nanoseconds hops{0};
+    Nanoseconds busy{0};    // of the device, or of the CPU
+    Nanoseconds waited{0};  // by the CPU for the device, before it began
 };
 
 /// Engine thread. What it is made of outlives it.
@@ -56,15 +55,17 @@ class Executor {
     Status run(const backend::StepInput& input);
 
     /// A pass in parts: begin() binds the batch, run_segments() runs [first, last) of the model's
-    /// segments (embedding, layers, head), so that other work can go between two layers. No device
-    /// is at work when it returns, whatever it returns.
-    void begin(const backend::StepInput& input);
+    /// segments (embedding, layers, head), so that other work can go between two layers. The device
+    /// computes nothing when it returns, whatever it returns; weights may still cross.
+    Status begin(const backend::StepInput& input);
     Status run_segments(int first, int last);
 
     /// Logits of the i-th output row of the last pass: [vocabulary]; may be changed by the caller.
     std::span<float> logits(int output);
     /// Of the last pass, in the order in which they ran.
     std::span<const OpTime> op_times() const { return times_; }
+    /// How long the CPU waited in it for the device, in all.
+    Nanoseconds waited() const { return waited_; }
 
   private:
     /// Cosines and sines of one rope table for the rows of a step.
@@ -73,37 +74,63 @@ class Executor {
         AlignedBuffer<float> cos;  // [rows][rates]
         AlignedBuffer<float> sin;
     };
+    /// One kind of step, bound to memory.
+    struct Bound {
+        StepProgram program;
+        std::array<std::vector<backend::WeightView>, kDevices> weights;
+        std::array<std::vector<backend::SlotView>, kDevices> slots;
+        std::array<backend::StepContext, kDevices> contexts;
+    };
+    /// A submission whose time is not known yet.
+    struct Submitted {
+        std::size_t time = 0;  // of times_
+        backend::Event event = {};
+    };
+
     explicit Executor(const Parts& parts);
     Status allocate(const ExecutorLimits& limits);
+    void bind(Bound& bound);
     void fill_rope(const backend::StepInput& input);
 
+    Bound& bound() { return bounds_[static_cast<std::size_t>(kind_)]; }
     int rows_of(backend::RowDomain rows) const;
-    Status run_pieces(std::span<const StepPiece> pieces);
-    Status run_on_cpu(const StepPiece& piece);
-    /// All of these in one submission.
-    Status run_on_device(std::span<const StepPiece> pieces);
+    Status run_actions(std::span<const StepAction> actions);
+    /// These are runs of one side that may be done at once.
+    std::size_t n_together(std::span<const StepAction> actions) const;
+    Status run_on_cpu(std::span<const StepAction> runs);
+    Status run_on_device(std::span<const StepAction> runs);
+    OpTime time_of(std::span<const StepAction> runs) const;
     Status send_angles();
-    Status send(backend::SlotId slot);
-    /// Brings slots to the CPU and waits for them, and so for the device.
-    Status fetch(std::span<const backend::SlotId> slots);
-    /// Waits for the submission that is at work, if there is one, and notes its time.
+    Status send(const StepAction& action);
+    Status fetch(const StepAction& action);
+    Status await(const StepAction& action);
+    /// Puts on the device's compute queue, and waits for room if there is none.
+    template <class Put>
+    Status put(const Put& put);
+    /// Waits for all that the compute queue has, and notes the times.
     Status join_device();
     void abandon_device();
-    Status copy_in(std::byte* device, std::span<const std::byte> host);
+    Status wait(backend::Event event);
+    /// A lost device is named, with what to do.
+    Status told_of_loss(Status status) const;
 
     Parts parts_;
     ExecutorLimits limits_;
-    StepPlan plan_;
-    std::vector<backend::Chunk> chunks_;  // one a slot
-    std::vector<backend::SlotView> slots_;
+    std::array<Bound, kStepKinds.size()> bounds_;
+    StepKind kind_ = StepKind::kDecode;
+    std::vector<backend::Chunk> chunks_;     // one a slot
+    std::vector<backend::SlotView> memory_;  // by memory of a program's slots
     std::vector<RopeMemory> rope_;
     std::vector<backend::RopeView> rope_views_;
-    std::array<backend::StepContext, kDevices> contexts_;
     std::vector<OpTime> times_;
+    std::vector<Submitted> submitted_;
+    std::vector<std::optional<backend::Event>> fetches_;  // by number
+    std::vector<std::optional<backend::Event>> staged_;   // last reader of each staging buffer
+    std::size_t next_staging_ = 0;
     bool angles_sent_ = false;
-    std::optional<backend::Event> at_work_;    // on the device; its time is the last of times_
-    std::optional<backend::Event> last_copy_;  // either way; none waited for with at_work_
-    Nanoseconds device_begin_{0};
+    std::optional<backend::Event> last_;  // of the compute queue, not waited for
+    Nanoseconds waited_{0};
+    Nanoseconds waited_before_run_{0};
 };
 
 }  // namespace ballast::runtime

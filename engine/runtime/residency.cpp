@@ -14,23 +14,23 @@ using scheduler::GroupKind;
 int Residency::n_on_device() const {
     return static_cast<int>(
         std::count_if(groups.begin(), groups.end(), [](const GroupResidency& group) {
-            return group.device == DeviceId::kDevice;
+            return group.on_device();
         }));
 }
 
 std::uint64_t Residency::device_bytes() const {
-    std::uint64_t sum = device_step_bytes;
+    std::uint64_t sum = device_step_bytes + ring_bytes;
     for (const GroupResidency& group : groups) {
         sum += group.device_weight_bytes + group.device_kv_bytes;
     }
     return sum;
 }
 
-std::vector<DeviceId> Residency::devices() const {
-    std::vector<DeviceId> result;
+std::vector<GroupDivision> Residency::divisions(StepKind kind) const {
+    std::vector<GroupDivision> result;
     result.reserve(groups.size());
     for (const GroupResidency& group : groups) {
-        result.push_back(group.device);
+        result.push_back(group.division(kind));
     }
     return result;
 }
@@ -49,54 +49,74 @@ std::string group_name(const scheduler::TensorGroup& group) {
     return "the head";
 }
 
-Result<std::vector<DeviceId>> whole_group_devices(const scheduler::TensorCatalog& catalog,
-                                                  const scheduler::Placement& placement) {
+Result<std::vector<GroupResidency>> wanted_residency(const scheduler::TensorCatalog& catalog,
+                                                     const scheduler::Placement& placement) {
     if (placement.groups.size() != catalog.groups.size()) {
         return fail(ErrorCode::kInternal,
                     fmt::format("the plan places {} groups, but the model has {}",
                                 placement.groups.size(),
                                 catalog.groups.size()));
     }
-    std::vector<DeviceId> devices;
-    devices.reserve(catalog.groups.size());
+    std::vector<GroupResidency> wanted;
+    wanted.reserve(catalog.groups.size());
     for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
         const scheduler::TensorGroup& group = catalog.groups[i];
         const scheduler::GroupPlacement& placed = placement.groups[i];
-        const bool whole = placed.resident == group.parts &&
-                           (group.kind != GroupKind::kExperts || placed.shared_on_device);
-        const bool none = placed.resident == 0 && !placed.shared_on_device;
-        if ((!whole && !none) || placed.streamed != 0 || placed.prefill_streamed != 0) {
+        const int most = std::max(placed.streamed, placed.prefill_streamed);
+        if (placed.resident < 0 || placed.streamed < 0 || placed.prefill_streamed < 0 ||
+            placed.resident + most > group.parts) {
+            return fail(ErrorCode::kInternal,
+                        fmt::format("the plan puts {} parts of {} on the device and streams {}, "
+                                    "but it has {}",
+                                    placed.resident,
+                                    group_name(group),
+                                    most,
+                                    group.parts));
+        }
+        if (group.kind == GroupKind::kExperts &&
+            (most > 0 || placed.resident != (placed.shared_on_device ? group.parts : 0))) {
             return fail(ErrorCode::kUnsupported,
                         fmt::format("the plan puts {} of the {} parts of {} on the device and "
-                                    "streams {} to it; only whole groups can be placed yet",
+                                    "streams {}; experts can only be placed whole yet",
                                     placed.resident,
                                     group.parts,
                                     group_name(group),
-                                    std::max(placed.streamed, placed.prefill_streamed)));
+                                    most));
         }
-        devices.push_back(whole ? DeviceId::kDevice : DeviceId::kCpu);
+        wanted.push_back({.resident = placed.resident,
+                          .streamed = placed.streamed,
+                          .prefill_streamed = group.kind == GroupKind::kAttention
+                                                  ? placed.streamed
+                                                  : placed.prefill_streamed});
     }
-    return devices;
+    return wanted;
 }
 
 std::vector<PlacedBytes> placed_bytes(const scheduler::TensorCatalog& catalog,
                                       const Residency& residency) {
     std::map<std::pair<std::string, std::string>, std::uint64_t> sums;
+    const auto add = [&](const char* name, std::uint64_t all, std::uint64_t on_device) {
+        const std::uint64_t rest = all - std::min(all, on_device);
+        if (rest > 0 || on_device == 0) {
+            sums[{"cpu", name}] += rest;
+        }
+        if (on_device > 0) {
+            sums[{"device", name}] += on_device;
+        }
+    };
     for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
         const scheduler::TensorGroup& group = catalog.groups[i];
         const GroupResidency& facts = residency.groups[i];
-        const bool on_cpu = facts.device == DeviceId::kCpu;
-        const std::string device = on_cpu ? "cpu" : "device";
         std::uint64_t weights = group.weight_bytes;
         if (group.kind == scheduler::GroupKind::kExperts) {
             weights += group.expert_bytes * static_cast<std::uint64_t>(group.parts);
         }
-        sums[{device, class_name(group.kind)}] += on_cpu ? weights : facts.device_weight_bytes;
+        add(class_name(group.kind), weights, facts.device_weight_bytes);
         const std::uint64_t kv =
             group.kv_bytes_per_token * static_cast<std::uint64_t>(residency.kv_tokens) +
             group.state_bytes;
         if (kv > 0) {
-            sums[{device, "kv"}] += on_cpu ? kv : facts.device_kv_bytes;
+            add("kv", kv, facts.device_kv_bytes);
         }
     }
     sums[{"cpu", "embedding"}] = catalog.embedding_bytes;

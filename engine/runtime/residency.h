@@ -10,15 +10,25 @@
 
 #include "engine/base/ids.h"
 #include "engine/base/result.h"
+#include "engine/runtime/group_division.h"
 #include "scheduler/plan.h"
 
 namespace ballast::runtime {
 
-/// Where one group of the catalog is computed. Shares of a group and streaming join here.
+/// Where one group of the catalog is computed: the first `resident` of its parts in device memory,
+/// the next ones through the ring in each step, the rest on the CPU.
 struct GroupResidency {
-    DeviceId device = DeviceId::kCpu;
+    int resident = 0;
+    int streamed = 0;          // in a step of generated tokens
+    int prefill_streamed = 0;  // in a step with prompt tokens
     std::uint64_t device_weight_bytes = 0;
     std::uint64_t device_kv_bytes = 0;
+
+    bool on_device() const { return resident + streamed + prefill_streamed > 0; }
+    GroupDivision division(StepKind kind) const {
+        return {.resident = resident,
+                .streamed = kind == StepKind::kDecode ? streamed : prefill_streamed};
+    }
 };
 
 /// A snapshot; the runtime owns the original and the executor follows it.
@@ -26,15 +36,16 @@ struct Residency {
     std::shared_ptr<const scheduler::Plan> plan = nullptr;  // followed; null: there is no device
     std::vector<GroupResidency> groups = {};                // in the catalog's order
     std::uint64_t device_step_bytes = 0;                    // activations and angles of a step
+    std::uint64_t ring_bytes = 0;                           // that weights stream through
     std::int64_t kv_tokens = 0;  // whose keys and values are reserved, on any device
     /// Not empty if groups stay on the CPU that the plan puts on the device: a sentence that says
     /// how many and why.
     std::string degraded = {};
 
-    int n_on_device() const;
-    /// Weights, keys and values, and the step's memory.
+    int n_on_device() const;  // wholly or in part
+    /// Weights, keys and values, the ring, and the step's memory.
     std::uint64_t device_bytes() const;
-    std::vector<DeviceId> devices() const;
+    std::vector<GroupDivision> divisions(StepKind kind) const;
 };
 
 /// Bytes of one class of tensors on one device.
@@ -66,9 +77,10 @@ constexpr const char* class_name(scheduler::GroupKind kind) {
 /// For people: "the attention of layer 3", "the head".
 std::string group_name(const scheduler::TensorGroup& group);
 
-/// The device of each group of a placement that divides no group. kUnsupported naming the first
-/// that is divided or streamed, which the executor cannot do yet.
-Result<std::vector<DeviceId>> whole_group_devices(const scheduler::TensorCatalog& catalog,
-                                                  const scheduler::Placement& placement);
+/// What a placement wants of each group. KV heads stay where they are, so that of attention the
+/// same parts stream in either kind of step. kUnsupported naming the first group that cannot be
+/// placed so: experts are placed whole.
+Result<std::vector<GroupResidency>> wanted_residency(const scheduler::TensorCatalog& catalog,
+                                                     const scheduler::Placement& placement);
 
 }  // namespace ballast::runtime

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/backend/op_access.h"
+#include "engine/runtime/step_program.h"
 
 namespace ballast::runtime {
 
@@ -26,13 +27,11 @@ backend::StepLimits step_limits(const model::Model& model, const ExecutorLimits&
             .expert_ffn_width = static_cast<std::size_t>(config.ffn_width)};
 }
 
-std::size_t slot_floats(const model::OpsList::Slot& slot, const ExecutorLimits& limits) {
-    const int rows = slot.rows == backend::RowDomain::kAll ? limits.rows : limits.outputs;
-    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(slot.width);
-}
-
-StepBytes device_step_bytes(const model::OpsList& ops, const ExecutorLimits& limits) {
+StepBytes device_step_bytes(const model::Model& model, const ExecutorLimits& limits) {
+    const model::OpsList& ops = model.ops();
     StepBytes bytes;
+    const model::OpsList::Slot residual{.width = model.config().width};
+    bytes.sums = kAddedSlots * slot_floats(residual, limits) * sizeof(float);
     std::vector<bool> counted(ops.slots().size());
     const auto count = [&](const backend::OpRecord& record) {
         const bool head = record.group == backend::OpGroup::kHead;

@@ -20,14 +20,19 @@ struct ExecutorLimits {
 backend::StepLimits step_limits(const model::Model& model, const ExecutorLimits& limits);
 
 /// Floats of a slot that holds as many rows as a step can have.
-std::size_t slot_floats(const model::OpsList::Slot& slot, const ExecutorLimits& limits);
+template <class Slot>
+std::size_t slot_floats(const Slot& slot, const ExecutorLimits& limits) {
+    const int rows = slot.rows == backend::RowDomain::kAll ? limits.rows : limits.outputs;
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(slot.width);
+}
 
 /// Bytes that a step's activations and angles take on a device that runs all groups but the head,
-/// and what the head adds.
+/// what sums of both sides add, and what the head adds.
 struct StepBytes {
     std::uint64_t layers = 0;
+    std::uint64_t sums = 0;
     std::uint64_t head = 0;
 };
-StepBytes device_step_bytes(const model::OpsList& ops, const ExecutorLimits& limits);
+StepBytes device_step_bytes(const model::Model& model, const ExecutorLimits& limits);
 
 }  // namespace ballast::runtime

@@ -38,10 +38,17 @@ struct Ladder {
     bool splits = true;   // shares between none and all
     bool streams = true;  // in decode
     bool prefill_streams = true;
+    /// Else KV heads stay where they are: of attention the same parts stream in prefill as in
+    /// decode. Bounds count it as if they need not.
+    bool attention_prefill = true;
+    /// Else experts are all on one side, and do not stream.
+    bool expert_shares = true;
 };
 
-constexpr bool allows_prefill_share(const Ladder& ladder, double share) {
-    return share == 0.0 || (ladder.prefill_streams && (share == 1.0 || ladder.splits));
+constexpr bool allows_prefill_share(const Ladder& ladder, GroupKind kind, double share) {
+    const bool experts = kind == GroupKind::kExperts;
+    return share == 0.0 || (ladder.prefill_streams && (share == 1.0 || ladder.splits) &&
+                            (!experts || ladder.expert_shares));
 }
 
 /// Groups of one type differ in their layer only. Types of one class (attention that can be cut,

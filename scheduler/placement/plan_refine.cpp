@@ -145,10 +145,14 @@ class Refiner {
 
     /// A division with the share of the ladder that is nearest to this one.
     GroupPlacement with_share(const TensorGroup& group, GroupPlacement placed, double share) const {
+        if (group.kind == GroupKind::kAttention && !task_.ladder.attention_prefill) {
+            placed.prefill_streamed = placed.streamed;
+            return placed;
+        }
         const int rest = group.parts - placed.resident;
         double nearest = 0.0;
         for (const double of : kPrefillShares) {
-            if (allows_prefill_share(task_.ladder, of) &&
+            if (allows_prefill_share(task_.ladder, group.kind, of) &&
                 std::abs(of - share) < std::abs(nearest - share)) {
                 nearest = of;
             }
@@ -251,7 +255,7 @@ class Refiner {
         }
         for (std::size_t kind = 0; kind < kKinds; ++kind) {
             for (const double share : kPrefillShares) {
-                if (!allows_prefill_share(task_.ladder, share)) {
+                if (!allows_prefill_share(task_.ladder, static_cast<GroupKind>(kind), share)) {
                     continue;
                 }
                 Move move;

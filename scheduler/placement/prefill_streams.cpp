@@ -122,11 +122,14 @@ class PrefillSearch {
     int streamed(std::size_t group, const Shares& shares) const {
         const TensorGroup& of = model_.catalog().groups[group];
         const int rest = of.parts - placement_.groups[group].resident;
+        if (of.kind == GroupKind::kAttention && !ladder_.attention_prefill) {
+            return placement_.groups[group].streamed;
+        }
         const double wanted = shares[static_cast<std::size_t>(of.kind)];
         // The next smaller share if a small ring does not allow this one.
         for (const double share : kPrefillShares) {
             const int parts = static_cast<int>(std::lround(share * rest));
-            if (share <= wanted && allows_prefill_share(ladder_, share) &&
+            if (share <= wanted && allows_prefill_share(ladder_, of.kind, share) &&
                 parts <= most_[type_of_[group]]) {
                 return parts;
             }

@@ -20,10 +20,6 @@ double fraction(int parts, int of) {
     return static_cast<double>(parts) / of;
 }
 
-Work scaled(const Work& work, double share) {
-    return {.bytes = work.bytes * share, .flops = work.flops * share};
-}
-
 /// Different experts that a prompt of n tokens asks for: E · (1 − (1 − k/E)^n).
 double unique_experts(const TensorGroup& group, int n) {
     const double ratio = fraction(group.experts_used, group.parts);

@@ -17,6 +17,10 @@ constexpr double kLearningRate = 0.25;
 
 }  // namespace
 
+Work scaled(const Work& work, double share) {
+    return {.bytes = work.bytes * share, .flops = work.flops * share};
+}
+
 Work group_work(const TensorGroup& group, const StepShape& step) {
     const int seen = step.depth + step.tokens / 2;
     const double positions = group.window > 0 ? std::min(seen, group.window) : seen;

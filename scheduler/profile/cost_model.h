@@ -26,6 +26,8 @@ struct StepShape {
     bool is_prefill() const { return tokens > 1; }
 };
 
+Work scaled(const Work& work, double share);
+
 /// The whole group's work in a step; of experts only what is read whatever is routed. Attention
 /// sees depth + tokens/2 positions, at most its window; only one row goes through the head.
 Work group_work(const TensorGroup& group, const StepShape& step);

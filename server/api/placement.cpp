@@ -13,8 +13,10 @@ namespace ballast::api {
 
 namespace {
 
-const char* device_name(DeviceId device) {
-    return device == DeviceId::kCpu ? "cpu" : "device";
+/// Which side computes it in a decode step.
+const char* device_name(const scheduler::TensorGroup& group, const runtime::GroupResidency& facts) {
+    const int n = facts.division(runtime::StepKind::kDecode).on_device();
+    return n == 0 ? "cpu" : n == group.parts ? "device" : "both";
 }
 
 Json groups_json(const ServedPlacement& served) {
@@ -27,7 +29,11 @@ Json groups_json(const ServedPlacement& served) {
             entry["layer"] = group.layer;
         }
         entry["class"] = runtime::class_name(group.kind);
-        entry["device"] = device_name(facts.device);
+        entry["device"] = device_name(group, facts);
+        entry["parts"] = group.parts;
+        entry["resident_parts"] = facts.resident;
+        entry["streamed_parts"] = facts.streamed;
+        entry["prefill_streamed_parts"] = facts.prefill_streamed;
         entry["weight_bytes"] =
             group.weight_bytes +
             group.expert_bytes *

@@ -4,6 +4,7 @@
 // the cost model; twenty others are then forecast and run. A report: it judges nothing.
 // Usage: step_times MODEL.gguf [MACHINE] [STEPS]
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -112,11 +113,16 @@ class Report {
                    "ratio",
                    "ms",
                    "ratio");
-        for (const Named& named : placements()) {
-            BALLAST_TRY_STATUS(compare(named));
+        for (const auto& all : {placements(), divided()}) {
+            errors_.clear();
+            fitted_errors_.clear();
+            for (const Named& named : all) {
+                BALLAST_TRY_STATUS(compare(named));
+            }
+            print_errors("forecast", errors_);
+            print_errors("fitted", fitted_errors_);
+            fmt::print("\n");
         }
-        print_errors("forecast", errors_);
-        print_errors("fitted", fitted_errors_);
         return {};
     }
 
@@ -220,21 +226,56 @@ class Report {
             add(fmt::format("random, seed {}", seed), [&](std::size_t i) { return drawn[i]; });
         }
         for (const int percent : {25, 50, 75, 90}) {
-            all.push_back({fmt::format("planned for {}% of it", percent), planned(percent)});
+            all.push_back({fmt::format("whole, for {}% of it", percent), planned(percent, false)});
         }
         return all;
     }
 
-    Placement planned(int percent) const {
+    /// Twenty that divide groups and stream.
+    std::vector<Named> divided() const {
+        std::vector<Named> all;
+        for (const int percent : {10, 20, 30, 40, 50, 60, 70, 80, 90, 95}) {
+            all.push_back({fmt::format("planned for {}% of it", percent), planned(percent, true)});
+        }
+        for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+            Rng rng(seed);
+            Named named{fmt::format("random, seed {}", seed), scheduler::cpu_only(catalog_)};
+            const auto below = [&](int n) {
+                return static_cast<int>(rng.below(static_cast<std::uint64_t>(n)));
+            };
+            // Layers are alike, as they are in plans.
+            std::array<scheduler::GroupPlacement, 3> kinds;
+            std::array<bool, 3> drawn = {};
+            for (std::size_t i = 0; i < catalog_.groups.size(); ++i) {
+                const scheduler::TensorGroup& group = catalog_.groups[i];
+                const std::size_t kind = group.kind == GroupKind::kAttention     ? 0
+                                         : group.kind == GroupKind::kFeedForward ? 1
+                                                                                 : 2;
+                scheduler::GroupPlacement& placed = kinds[kind];
+                if (!drawn[kind]) {
+                    drawn[kind] = true;
+                    placed.resident = below(group.parts + 1);
+                    placed.streamed = below((group.parts - placed.resident) / 4 + 1);
+                }
+                named.placement.groups[i] = placed;
+            }
+            all.push_back(std::move(named));
+        }
+        return all;
+    }
+
+    Placement planned(int percent, bool divides) const {
         const scheduler::KvReserve reserve{.tokens = kContext};
         const auto whole = static_cast<double>(catalog_.total_bytes());
-        return scheduler::make_plan(
-                   {.catalog = &catalog_,
-                    .costs = scheduler::CostModel(machine_),
-                    .memory_bytes = whole * percent / 100.0,
-                    .reserve = reserve,
-                    .depth = kPrompt,
-                    .ladder = {.splits = false, .streams = false, .prefill_streams = false}})
+        return scheduler::make_plan({.catalog = &catalog_,
+                                     .costs = scheduler::CostModel(machine_),
+                                     .memory_bytes = whole * percent / 100.0,
+                                     .reserve = reserve,
+                                     .depth = kPrompt,
+                                     .ladder = {.splits = divides,
+                                                .streams = divides,
+                                                .prefill_streams = false,
+                                                .expert_shares = false}})
             .plan.placement;
     }
 
@@ -251,7 +292,7 @@ class Report {
         const double fitted = forecast(*learnt_->costs(), named.placement);
         const auto n_on_device = std::count_if(
             named.placement.groups.begin(), named.placement.groups.end(), [](const auto& placed) {
-                return placed.resident > 0;
+                return placed.resident + placed.streamed > 0;
             });
         fmt::print("{:<26}{:>7}{:>11.2f}{:>10.2f}{:>9.3f}{:>10.2f}{:>9.3f}\n",
                    named.name,

@@ -25,9 +25,26 @@ class DeviceWeightsTest : public testing::Test {
             host_.push_back({.data = bytes.data(), .n_rows = 1, .row_bytes = bytes.size()});
         }
     }
+    WeightSlice whole(UnitId unit) const {
+        return whole_slice(unit, host_[static_cast<std::size_t>(unit)]);
+    }
+    std::vector<std::vector<WeightSlice>> whole(
+        const std::vector<std::vector<UnitId>>& groups) const {
+        std::vector<std::vector<WeightSlice>> slices;
+        for (const auto& units : groups) {
+            slices.emplace_back();
+            for (const UnitId unit : units) {
+                slices.back().push_back(whole(unit));
+            }
+        }
+        return slices;
+    }
+    const std::byte* copy_of(const DeviceWeights& weights, UnitId unit) const {
+        return weights.view(whole(unit)).data;
+    }
     void expect_copied(const DeviceWeights& weights, UnitId unit) const {
         const auto index = static_cast<std::size_t>(unit);
-        const std::byte* copy = weights.views()[index].data;
+        const std::byte* copy = copy_of(weights, unit);
         ASSERT_NE(copy, nullptr) << unit;
         EXPECT_NE(copy, data_[index].data());
         EXPECT_EQ(std::memcmp(copy, data_[index].data(), data_[index].size()), 0) << unit;
@@ -50,7 +67,7 @@ TEST_F(DeviceWeightsTest, PacksUnitsInOrderAndALargeOneByItself) {
     {
         DeviceWeights weights(device, host_);
         const std::vector<std::vector<UnitId>> groups = {{0, 1}, {3, 1}, {4}};
-        const auto results = weights.upload(groups, 1400);
+        const auto results = weights.upload(whole(groups), 1400);
         ASSERT_EQ(results.size(), 3U);
         for (const Status& status : results) {
             EXPECT_TRUE(status.has_value());
@@ -58,9 +75,9 @@ TEST_F(DeviceWeightsTest, PacksUnitsInOrderAndALargeOneByItself) {
         for (const UnitId unit : {0, 1, 3, 4}) {
             expect_copied(weights, unit);
         }
-        EXPECT_EQ(weights.views()[2].data, nullptr) << "nobody asked for it";
+        EXPECT_EQ(copy_of(weights, 2), nullptr) << "nobody asked for it";
         // 1000 and, from 1024 on, 300 bytes; 5000; 64.
-        EXPECT_EQ(weights.views()[1].data - weights.views()[0].data, 1024);
+        EXPECT_EQ(copy_of(weights, 1) - copy_of(weights, 0), 1024);
         EXPECT_EQ(weights.total_bytes(), 1324U + 5000 + 64);
         EXPECT_EQ(device.used_bytes(), weights.total_bytes());
     }
@@ -71,20 +88,20 @@ TEST_F(DeviceWeightsTest, FailsOnlyTheGroupsOfAChunkThatIsRefused) {
     HostBackend device(kernels_, clock_, {.faults = {.failed_allocation = 2}});
     DeviceWeights weights(device, host_);
     const std::vector<std::vector<UnitId>> groups = {{0, 1}, {3, 2}, {2, 4}};
-    const auto results = weights.upload(groups, 1400);
+    const auto results = weights.upload(whole(groups), 1400);
     EXPECT_TRUE(results[0].has_value());
     ASSERT_FALSE(results[1].has_value());
     EXPECT_EQ(results[1].error().code, ErrorCode::kOutOfMemory);
     EXPECT_TRUE(results[2].has_value()) << "its units are in the third chunk";
     expect_copied(weights, 0);
     expect_copied(weights, 2);
-    EXPECT_EQ(weights.views()[3].data, nullptr);
+    EXPECT_EQ(copy_of(weights, 3), nullptr);
 }
 
 TEST_F(DeviceWeightsTest, FailsWhereTheMemoryEnds) {
     HostBackend device(kernels_, clock_, {.memory_bytes = 2000});
     DeviceWeights weights(device, host_);
-    const auto results = weights.upload(std::vector<std::vector<UnitId>>{{0}, {3}, {1}}, 1000);
+    const auto results = weights.upload(whole({{0}, {3}, {1}}), 1000);
     EXPECT_TRUE(results[0].has_value());
     EXPECT_FALSE(results[1].has_value());
     EXPECT_TRUE(results[2].has_value()) << "a small one still fits";
@@ -93,11 +110,11 @@ TEST_F(DeviceWeightsTest, FailsWhereTheMemoryEnds) {
 TEST_F(DeviceWeightsTest, GivesBackTheChunksThatNobodyNeeds) {
     HostBackend device(kernels_, clock_, {});
     DeviceWeights weights(device, host_);
-    weights.upload(std::vector<std::vector<UnitId>>{{0}, {3}, {4, 1}}, 1000);
-    const std::vector<UnitId> needed = {1};
+    weights.upload(whole({{0}, {3}, {4, 1}}), 1000);
+    const std::vector<WeightSlice> needed = {whole(1)};
     weights.keep_only(needed);
-    EXPECT_EQ(weights.views()[0].data, nullptr);
-    EXPECT_EQ(weights.views()[3].data, nullptr);
+    EXPECT_EQ(copy_of(weights, 0), nullptr);
+    EXPECT_EQ(copy_of(weights, 3), nullptr);
     expect_copied(weights, 1);
     expect_copied(weights, 4);
     EXPECT_EQ(device.used_bytes(), 364U) << "the one chunk of both";
@@ -111,12 +128,10 @@ TEST_F(DeviceWeightsTest, WaitsWhereItPutsMoreThanAQueueTakes) {
     }
     HostBackend device(kernels_, clock_, {.pace = {.latency = std::chrono::microseconds(1)}});
     DeviceWeights weights(device, host_);
-    const auto results = weights.upload(std::vector<std::vector<UnitId>>{many}, kMiB);
+    const auto results = weights.upload(whole({many}), kMiB);
     ASSERT_TRUE(results[0].has_value()) << results[0].error().message;
     for (const UnitId unit : many) {
-        ASSERT_EQ(
-            std::memcmp(weights.views()[static_cast<std::size_t>(unit)].data, data_[4].data(), 64),
-            0);
+        ASSERT_EQ(std::memcmp(copy_of(weights, unit), data_[4].data(), 64), 0);
     }
 }
 

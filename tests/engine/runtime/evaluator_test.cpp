@@ -79,7 +79,7 @@ TEST(Executor, GivesTheSameBitsWhenItIsResumedBetweenLayers) {
             .tokens = ids, .sequences = {&rows, 1}, .n_decode_rows = 0, .output_rows = outputs};
         runtime::Executor& executor = (*compute)->executor();
         if (in_parts) {
-            executor.begin(input);
+            ASSERT_TRUE(executor.begin(input).has_value());
             const int n = fixture.model().model->ops().n_segments();
             ASSERT_EQ(n, 6);
             for (int segment = 0; segment < n; ++segment) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A model on two devices: the bits of the CPU alone, memory that is kept to, what happens when the
 // device refuses or is lost, and what a step took.
-#include "engine/runtime/step_plan.h"
+#include "engine/runtime/step_program.h"
 #include "tests/engine/runtime/harness.h"
 #include "tests/engine/runtime/script.h"
 #include "tests/engine/runtime/whole_groups.h"
@@ -34,7 +34,7 @@ Result<std::unique_ptr<runtime::Compute>> fill_device(const model::Model& model,
         .placement = place_whole_groups(
             model.catalog(),
             {.budget_bytes = options.vram_budget,
-             .step = runtime::device_step_bytes(model.ops(), limits),
+             .step = runtime::device_step_bytes(model, limits),
              .reserve = {.tokens = shape.sequences * blocks * kernels::kKvBlockTokens}})});
     return runtime::Compute::create(model, options, shape);
 }
@@ -44,6 +44,13 @@ class Hybrid : public testing::TestWithParam<TinyModelOptions> {};
 TEST_P(Hybrid, GivesTheBitsOfTheCpuWhereverTheGroupsAre) {
     const TinyFixture fixture(GetParam());
     expect_the_bits_of_the_cpu(model_of(fixture), 0, kSanitized ? 6 : 19, 4);
+}
+
+TEST_P(Hybrid, GivesTheCpusLogitsHoweverTheGroupsAreDivided) {
+    const TinyFixture fixture(GetParam());
+    const double worst = worst_divided_placement(model_of(fixture), kSanitized ? 12 : 60, 4);
+    EXPECT_GT(worst, 0.0) << "no sum was divided";
+    EXPECT_LE(worst, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -177,18 +184,34 @@ TEST(HybridFaults, ARefusedSubmissionFailsOneStepAndTheNextIsRight) {
     }
 }
 
-TEST(HybridFaults, APlanThatDividesAGroupIsRefused) {
-    const TinyFixture fixture;
-    for (const int streamed : {0, 1}) {
+TEST(HybridFaults, APlanThatCannotBeFollowedIsRefused) {
+    const TinyFixture dense;
+    const TinyFixture experts({.n_experts = 4});
+    const auto refused = [](const model::Model& model, std::size_t group, auto placed) {
         runtime::ComputeShape shape = Script::shape();
-        auto plan = std::make_shared<scheduler::Plan>(*random_plan(model_of(fixture).catalog(), 2));
-        plan->placement.groups[0].resident = 1 + streamed;
-        plan->placement.groups[0].streamed = streamed;
+        auto plan = std::make_shared<scheduler::Plan>(*random_plan(model.catalog(), 2));
+        plan->placement.groups[group] = placed;
         shape.plan = plan;
-        const auto compute = fill_device(model_of(fixture), on_host(), shape);
-        ASSERT_FALSE(compute.has_value());
-        EXPECT_EQ(compute.error().code, ErrorCode::kUnsupported);
-        EXPECT_NE(compute.error().message.find("the attention of layer 0"), std::string::npos);
+        const auto compute = fill_device(model, on_host(), shape);
+        EXPECT_FALSE(compute.has_value());
+        return compute ? Error{} : compute.error();
+    };
+    using Placed = scheduler::GroupPlacement;
+    const std::string attention = "the attention of layer 0";
+    const std::string experts_name = "the experts of layer 0";
+    for (const Placed& placed : {Placed{.resident = 3},
+                                 Placed{.resident = 1, .streamed = 2},
+                                 Placed{.prefill_streamed = 3},
+                                 Placed{.resident = -1}}) {
+        const Error error = refused(model_of(dense), 0, placed);
+        EXPECT_EQ(error.code, ErrorCode::kInternal);
+        EXPECT_NE(error.message.find(attention), std::string::npos) << error.message;
+    }
+    for (const Placed& placed :
+         {Placed{.resident = 2, .shared_on_device = true}, Placed{.prefill_streamed = 4}}) {
+        const Error error = refused(model_of(experts), 1, placed);
+        EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+        EXPECT_NE(error.message.find(experts_name), std::string::npos) << error.message;
     }
 }
 
@@ -243,37 +266,6 @@ TEST(HybridPace, OfBothSidesAndTheirMemoryDoesNotChangeABit) {
     });
 }
 
-TEST(StepPlan, CopiesTheResidualAloneAcrossTheBorder) {
-    const TinyFixture fixture({.n_layers = 2});
-    const model::Model& model = model_of(fixture);
-    const std::vector<DeviceId> devices = {
-        DeviceId::kCpu, DeviceId::kDevice, DeviceId::kDevice, DeviceId::kCpu, DeviceId::kDevice};
-    const auto plan =
-        runtime::make_step_plan(model.ops(), model.catalog(), devices, model.logits());
-    ASSERT_TRUE(plan.has_value()) << plan.error().message;
-    ASSERT_EQ(plan->pieces.size(), 6U);
-    const backend::SlotId residual = 0;
-    const std::vector<std::size_t> arrivals = {0, 0, 1, 0, 1, 1};
-    for (std::size_t i = 0; i < plan->pieces.size(); ++i) {
-        const runtime::StepPiece& piece = plan->pieces[i];
-        EXPECT_EQ(piece.group, static_cast<int>(i) - 1);
-        ASSERT_EQ(piece.arrivals.size(), arrivals[i]) << i;
-        if (!piece.arrivals.empty()) {
-            EXPECT_EQ(piece.arrivals[0], residual);
-        }
-    }
-    EXPECT_TRUE(plan->logits_on_device);
-    EXPECT_EQ(plan->segments(1, 2).size(), 2U);
-    EXPECT_EQ(plan->segments(0, 4).size(), 6U);
-    EXPECT_TRUE(plan->device_tables[0]);
-    const auto alone = runtime::make_step_plan(
-        model.ops(), model.catalog(), std::vector<DeviceId>(5), model.logits());
-    ASSERT_TRUE(alone.has_value());
-    EXPECT_FALSE(alone->logits_on_device);
-    EXPECT_FALSE(alone->device_tables[0]);
-    EXPECT_EQ(alone->device_slots, std::vector<bool>(model.ops().slots().size()));
-}
-
 TEST(OpTimes, CoverEveryGroupOnceAndAreNoShorterThanThePace) {
     const TinyFixture fixture({.n_layers = 3});
     runtime::ComputeShape shape = Script::shape();
@@ -295,10 +287,12 @@ TEST(OpTimes, CoverEveryGroupOnceAndAreNoShorterThanThePace) {
         EXPECT_GT(time.busy.count(), 0);
         if (on_device) {
             EXPECT_GE(time.busy, std::chrono::milliseconds(2));
-            // The residual goes there and something comes back, each at least 2 ms on its way.
-            EXPECT_GE(time.hops, std::chrono::milliseconds(4));
+            EXPECT_EQ(time.waited.count(), 0);
+        } else if (time.first_group == 4) {
+            // The residual goes there and comes back, each at least 2 ms on its way.
+            EXPECT_GE(time.waited, std::chrono::milliseconds(6));
         } else {
-            EXPECT_EQ(time.hops.count(), 0);
+            EXPECT_EQ(time.waited.count(), 0);
         }
     }
     EXPECT_EQ(next, 7);

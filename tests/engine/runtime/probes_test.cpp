@@ -306,15 +306,15 @@ class WatchedDevice final : public backend::Backend {
     }
     Result<backend::Event> copy_strips_in(backend::Queue queue,
                                           std::byte* device,
-                                          const std::byte* host,
+                                          const std::byte* from,
                                           const backend::Strips& strips) override {
-        return inner_.copy_strips_in(queue, device, host, strips);
+        return inner_.copy_strips_in(queue, device, from, strips);
     }
     Result<backend::Event> copy_strips_out(backend::Queue queue,
-                                           std::byte* host,
+                                           std::byte* to,
                                            const std::byte* device,
                                            const backend::Strips& strips) override {
-        return inner_.copy_strips_out(queue, host, device, strips);
+        return inner_.copy_strips_out(queue, to, device, strips);
     }
     Result<backend::Event> submit(std::span<const backend::OpRecord> ops,
                                   const backend::StepContext& context) override {

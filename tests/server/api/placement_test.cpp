@@ -15,18 +15,22 @@ struct FakeModel {
     scheduler::TensorCatalog catalog = {
         .name = "fake",
         .embedding_bytes = 500,
-        .groups = {{.kind = scheduler::GroupKind::kAttention, .layer = 0, .weight_bytes = 100},
-                   {.kind = scheduler::GroupKind::kExperts,
-                    .layer = 0,
-                    .parts = 4,
-                    .weight_bytes = 10,
-                    .expert_bytes = 20},
-                   {.kind = scheduler::GroupKind::kHead, .layer = -1, .weight_bytes = 300}}};
-    runtime::Residency residency = {
-        .groups = {{.device = DeviceId::kDevice, .device_weight_bytes = 128, .device_kv_bytes = 64},
-                   {},
-                   {}},
-        .kv_tokens = 16};
+        .groups = {
+            {.kind = scheduler::GroupKind::kAttention, .layer = 0, .parts = 4, .weight_bytes = 100},
+            {.kind = scheduler::GroupKind::kExperts,
+             .layer = 0,
+             .parts = 4,
+             .weight_bytes = 10,
+             .expert_bytes = 20},
+            {.kind = scheduler::GroupKind::kHead, .layer = -1, .weight_bytes = 300}}};
+    runtime::Residency residency = {.groups = {{.resident = 1,
+                                                .streamed = 2,
+                                                .prefill_streamed = 3,
+                                                .device_weight_bytes = 128,
+                                                .device_kv_bytes = 64},
+                                               {},
+                                               {.resident = 1, .device_weight_bytes = 300}},
+                                    .kv_tokens = 16};
     scheduler::SchedulerState state;
     std::atomic<int> n_asked{0};
 
@@ -69,12 +73,15 @@ std::string body_of(const ApiServer& server, const std::string& path) {
 const std::string kBytesAndGroups =
     R"("bytes":[{"device":"cpu","class":"experts","bytes":90},)"
     R"({"device":"device","class":"attention","bytes":128}],)"
-    R"("groups":[{"layer":0,"class":"attention","device":"device","weight_bytes":100,)"
+    R"("groups":[{"layer":0,"class":"attention","device":"both","parts":4,"resident_parts":1,)"
+    R"("streamed_parts":2,"prefill_streamed_parts":3,"weight_bytes":100,)"
     R"("device_weight_bytes":128,"device_kv_bytes":64},)"
-    R"({"layer":0,"class":"experts","device":"cpu","weight_bytes":90,)"
+    R"({"layer":0,"class":"experts","device":"cpu","parts":4,"resident_parts":0,)"
+    R"("streamed_parts":0,"prefill_streamed_parts":0,"weight_bytes":90,)"
     R"("device_weight_bytes":0,"device_kv_bytes":0},)"
-    R"({"class":"head","device":"cpu","weight_bytes":300,)"
-    R"("device_weight_bytes":0,"device_kv_bytes":0}]})";
+    R"({"class":"head","device":"device","parts":1,"resident_parts":1,)"
+    R"("streamed_parts":0,"prefill_streamed_parts":0,"weight_bytes":300,)"
+    R"("device_weight_bytes":300,"device_kv_bytes":0}]})";
 
 TEST(PlacementRoute, SaysWithoutAMeasuredMachineOnlyWhereThingsAre) {
     FakeModel fake;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// Copies in the order of use, each behind the last reader of its place.
+#include "engine/runtime/weight_ring.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ballast::runtime {
+
+WeightRing::~WeightRing() {
+    release();
+}
+
+void WeightRing::release() {
+    for (backend::Chunk& place : places_) {
+        if (place.data != nullptr) {
+            backend_.free_chunk(place);
+        }
+        place = {};
+    }
+}
+
+Status WeightRing::reserve(std::span<const StepProgram* const> programs) {
+    std::array<std::size_t, kTiles> sizes = {};
+    for (const StepProgram* const program : programs) {
+        for (std::size_t i = 0; i < program->tiles.size(); ++i) {
+            std::size_t& size = sizes[i % kTiles];
+            size = std::max(size, program->tiles[i].size_bytes);
+        }
+    }
+    for (std::size_t i = 0; i < kTiles; ++i) {
+        if (sizes[i] > 0) {
+            BALLAST_TRY(places_[i], backend_.allocate_chunk(sizes[i]));
+        }
+    }
+    return {};
+}
+
+std::uint64_t WeightRing::total_bytes() const {
+    std::uint64_t sum = 0;
+    for (const backend::Chunk& place : places_) {
+        sum += place.size_bytes;
+    }
+    return sum;
+}
+
+Status WeightRing::begin(const StepProgram& program, std::span<const backend::WeightView> tensors) {
+    program_ = &program;
+    tensors_ = tensors;
+    n_loaded_ = 0;
+    last_copy_.reset();
+    while (n_loaded_ < std::min(kTiles, program.tiles.size())) {
+        BALLAST_TRY_STATUS(load(n_loaded_));
+    }
+    return {};
+}
+
+Status WeightRing::load(std::size_t number) {
+    const StepTile& tile = program_->tiles[number];
+    const auto& units = program_->sides[1].units();
+    for (std::size_t i = 0; i < tile.units.size(); ++i) {
+        const WeightSlice& slice = units[static_cast<std::size_t>(tile.units[i])].slice;
+        const backend::WeightView& tensor = tensors_[static_cast<std::size_t>(slice.unit)];
+        const backend::Strips strips = packing_strips(tensor, slice);
+        const auto copy = [&] {
+            return backend_.copy_strips_in(backend::Queue::kCopy,
+                                           this->tile(number) + tile.offsets[i],
+                                           view_in_place(tensor, slice).data,
+                                           strips);
+        };
+        auto event = copy();
+        if (!event && event.error().code == ErrorCode::kOverloaded && last_copy_) {
+            // All that it stands behind has been put on its queue.
+            BALLAST_TRY_STATUS(backend_.wait(*last_copy_));
+            event = copy();
+        }
+        BALLAST_TRY(last_copy_, std::move(event));
+        crossed_bytes_ += strips.total_bytes();
+        loaded_[number % kTiles] = *last_copy_;
+    }
+    n_loaded_ = number + 1;
+    return {};
+}
+
+void WeightRing::order_after(int tile) {
+    backend_.order_after(backend::Queue::kCompute,
+                         loaded_[static_cast<std::size_t>(tile) % kTiles]);
+}
+
+Status WeightRing::free(int /*tile*/, backend::Event reader) {
+    if (n_loaded_ == program_->tiles.size()) {
+        return {};
+    }
+    // Tiles are read in the order in which they cross, so that this one's place is the next's.
+    backend_.order_after(backend::Queue::kCopy, reader);
+    return load(n_loaded_);
+}
+
+}  // namespace ballast::runtime

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// The ring through which weights cross in each step: a few tiles of device memory, each filled anew
+// as soon as the ops that read it are done, while the device computes on another.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/base/result.h"
+#include "engine/runtime/step_program.h"
+#include "scheduler/placement/placement.h"
+
+namespace ballast::runtime {
+
+constexpr std::size_t kTiles = scheduler::kRingTiles;
+
+/// Engine thread; the backend outlives it.
+class WeightRing {
+  public:
+    explicit WeightRing(backend::Backend& backend) : backend_(backend) {}
+    ~WeightRing();
+    WeightRing(const WeightRing&) = delete;
+    WeightRing& operator=(const WeightRing&) = delete;
+
+    /// Takes memory for the tiles of all programs. kOutOfMemory. Once.
+    Status reserve(std::span<const StepProgram* const> programs);
+    /// Gives it back.
+    void release();
+    /// Where a tile lies while it is used.
+    std::byte* tile(std::size_t number) const { return places_[number % kTiles].data; }
+    std::uint64_t total_bytes() const;
+
+    /// A step of this program begins: its first tiles are on their way. The model's tensors stay
+    /// mapped. Errors of Backend::copy_strips_in().
+    Status begin(const StepProgram& program, std::span<const backend::WeightView> tensors);
+    /// What is put on the compute queue next waits for the tile.
+    void order_after(int tile);
+    /// `reader` is the last event that reads the tile: then the next one may cross.
+    Status free(int tile, backend::Event reader);
+    /// The last copy, if there was one in this step.
+    std::optional<backend::Event> last_copy() const { return last_copy_; }
+    /// Bytes that have crossed, or are about to, since the start.
+    std::uint64_t crossed_bytes() const { return crossed_bytes_; }
+
+  private:
+    Status load(std::size_t number);
+
+    backend::Backend& backend_;
+    std::array<backend::Chunk, kTiles> places_ = {};
+    const StepProgram* program_ = nullptr;
+    std::span<const backend::WeightView> tensors_ = {};
+    std::size_t n_loaded_ = 0;  // of this step
+    std::array<backend::Event, kTiles> loaded_ = {};
+    std::optional<backend::Event> last_copy_ = {};
+    std::uint64_t crossed_bytes_ = 0;
+};
+
+}  // namespace ballast::runtime
