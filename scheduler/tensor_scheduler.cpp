@@ -111,7 +111,7 @@ void TensorScheduler::make_first_plan() {
             std::count_if(plan.placement.groups.begin(),
                           plan.placement.groups.end(),
                           [](const GroupPlacement& placed) {
-                              return placed.resident > 0 || placed.shared_on_device;
+                              return placed.resident + placed.streamed > 0 || placed.shared_on_device;
                           });
         plan.reason = fmt::format(
             "{} of {} groups on the device, {:.1f} ms a token where the CPU alone would take "

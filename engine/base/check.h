@@ -7,6 +7,13 @@ namespace ballast {
 
 [[noreturn]] void check_failed(const char* expression, const char* file, int line);
 
+/// Whether this build has BALLAST_DCHECK, and larger checks that only such builds can afford.
+#ifdef NDEBUG
+constexpr bool kDebugChecks = false;
+#else
+constexpr bool kDebugChecks = true;
+#endif
+
 }  // namespace ballast
 
 #define BALLAST_CHECK(condition)                                     \

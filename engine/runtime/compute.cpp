@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/check.h"
 #include "engine/base/cpu_features.h"
 #include "engine/base/log.h"
 #include "engine/base/units.h"
@@ -48,6 +49,14 @@ scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType 
 
 ExecutorLimits limits_of(const ComputeShape& shape) {
     return {.rows = shape.rows, .outputs = shape.outputs, .context = shape.context};
+}
+
+/// Who watches what device and CPU touch; null: nobody.
+std::shared_ptr<backend::AccessChecker> checker_for(const ComputeShape& shape) {
+    if (shape.checker == nullptr && kDebugChecks && !shape.unchecked) {
+        return std::make_shared<backend::AccessChecker>();
+    }
+    return shape.checker;
 }
 
 }  // namespace
@@ -114,6 +123,11 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
             std::make_shared<backend::PacedMemory>(compute->clock_, shape.cpu_pace.dram_gbps);
         compute->paced_cpu_ = std::make_unique<backend::PacedCpu>(
             *compute->backend_, compute->clock_, shape.cpu_pace, compute->paced_memory_);
+    }
+    compute->checker_ = with_device ? checker_for(shape) : nullptr;
+    if (compute->checker_ != nullptr) {
+        compute->checked_cpu_ =
+            std::make_unique<backend::CheckedBackend>(compute->unchecked_cpu(), compute->checker_);
     }
     compute->catalog_ = catalog_for(model, kv_type);
     compute->cpu_only_.groups.resize(compute->catalog_.groups.size());
@@ -201,6 +215,10 @@ Status Compute::add_device(const model::Model& model,
     backend::HostOptions host = shape.host;
     host.shared_memory = paced_memory_;
     device_backend_ = make_device(options, *kernels_, clock_, pool_->size(), host);
+    if (checker_ != nullptr) {
+        device_backend_ =
+            std::make_unique<backend::CheckedBackend>(std::move(device_backend_), checker_);
+    }
     BALLAST_TRY(device_,
                 DeviceSide::create({.model = &model,
                                     .catalog = &catalog_,
@@ -240,13 +258,13 @@ Status Compute::take_kv(const KvSizes& sizes) {
             placements.push_back({.layer = layer,
                                   .n_heads = n_there,
                                   .backend = device_backend_.get(),
-                                  .fallback = backend_.get()});
+                                  .fallback = &cpu()});
         }
         if (n_there < sizes.shape.n_kv_heads) {
             placements.push_back({.layer = layer,
                                   .first_head = n_there,
                                   .n_heads = sizes.shape.n_kv_heads - n_there,
-                                  .backend = backend_.get()});
+                                  .backend = &cpu()});
         }
     }
     BALLAST_TRY(cache_, cache::KvCache::create(sizes.shape, sizes.n_blocks, placements));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/backend/checked_backend.h"
 #include "engine/backend/cpu_backend.h"
 #include "engine/backend/host_backend.h"
 #include "engine/backend/paced_cpu.h"
@@ -41,6 +42,10 @@ struct ComputeShape {
     backend::CpuPace cpu_pace = {};
     /// Most bytes that cross into the ring at once.
     std::size_t tile_bytes = scheduler::kTileBytesMax;
+    /// Watches all that a device and the CPU beside it touch. Null: one that ends the process at a
+    /// violation in builds with checks for debugging, none in others or if it is not wanted.
+    std::shared_ptr<backend::AccessChecker> checker = nullptr;
+    bool unchecked = false;
 };
 
 /// Used by one thread. The model outlives it.
@@ -66,6 +71,8 @@ class Compute {
     void set_measured_hardware(scheduler::HardwareProfile hardware);
     /// Tells it what the last step took, which decoded one token at this depth.
     void note_decode(int depth, Nanoseconds duration);
+    /// Who watches what device and CPU touch; null: nobody.
+    const backend::AccessChecker* checker() const { return checker_.get(); }
     /// What is where. Without a device all groups are on the CPU and there is no plan.
     const Residency& residency() const;
     /// For people: "host (…) computes 26 of the 61 groups of tensors and holds 39.2 MiB"; ""
@@ -80,7 +87,8 @@ class Compute {
     };
     Compute() = default;
     /// What ops of the CPU are submitted to.
-    backend::Backend& cpu() {
+    backend::Backend& cpu() { return checked_cpu_ != nullptr ? *checked_cpu_ : unchecked_cpu(); }
+    backend::Backend& unchecked_cpu() {
         return paced_cpu_ != nullptr ? static_cast<backend::Backend&>(*paced_cpu_) : *backend_;
     }
     /// create(), which may also throw std::bad_alloc.
@@ -111,6 +119,8 @@ class Compute {
     std::unique_ptr<backend::CpuBackend> backend_;
     std::shared_ptr<backend::PacedMemory> paced_memory_;  // null unless the CPU is paced
     std::unique_ptr<backend::PacedCpu> paced_cpu_;        // likewise
+    std::shared_ptr<backend::AccessChecker> checker_;     // null: nobody watches
+    std::unique_ptr<backend::Backend> checked_cpu_;       // likewise
     std::unique_ptr<backend::Backend> device_backend_;    // null: none
     std::unique_ptr<DeviceSide> device_;                  // null: none
     std::unique_ptr<cache::KvCache> cache_;

@@ -135,7 +135,8 @@ class Report {
                                     .host = host_of(machine_),
                                     .cpu_pace = {.read_gbps = machine_.cpu_read_gbps,
                                                  .gflops = machine_.cpu_tflops * 1e3,
-                                                 .dram_gbps = machine_.dram_gbps}};
+                                                 .dram_gbps = machine_.dram_gbps},
+                                    .unchecked = true};
         shape.plan = std::make_shared<const scheduler::Plan>(
             scheduler::Plan{.version = 1, .placement = placement});
         return runtime::Compute::create(

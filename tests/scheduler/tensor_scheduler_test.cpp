@@ -73,7 +73,8 @@ SchedulerSetup small_setup(std::optional<HardwareProfile> hardware, double devic
             .hardware = std::move(hardware),
             .device_bytes = device_bytes,
             .reserve = {.tokens = 4000},
-            .context = 4000};
+            .context = 4000,
+            .ladder = {.splits = false, .streams = false, .prefill_streams = false}};
 }
 
 /// Each group of small_catalog() as a run of the CPU, this many times as long as 10 GB/s take at
