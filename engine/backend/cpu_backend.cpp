@@ -69,8 +69,6 @@ Status CpuBackend::reserve(const StepLimits& limits) {
     attention_items_.reserve(rows * index_of(limits.heads));
     if (limits.experts > 0) {
         const auto experts = static_cast<std::size_t>(limits.experts);
-        routing_.experts.resize(members);
-        routing_.weights.resize(members);
         routing_.logits = AlignedBuffer<float>(rows * experts);
         routing_.members.resize(members);
         routing_.first.resize(experts + 1);

@@ -89,10 +89,8 @@ class CpuBackend final : public Backend {
         int head = 0;
         int n_heads = 0;
     };
-    /// The router's choice, kept for the experts: [rows][n_used].
+    /// Scratch of routers and experts.
     struct Routing {
-        std::vector<std::int32_t> experts;
-        std::vector<float> weights;
         AlignedBuffer<float> logits;        // [rows][n_experts]
         std::vector<std::int32_t> members;  // (row · n_used + rank), grouped by expert
         std::vector<std::int32_t> first;    // [n_experts + 1] into members
@@ -147,7 +145,8 @@ class CpuBackend final : public Backend {
                      const StepContext& context,
                      const AttentionItem& item,
                      ThreadScratch& scratch);
-    void group_by_expert(const Experts& op, const ClassRows& rows);
+    /// Groups the rows' choices by the expert, of those that are here.
+    void group_by_expert(const Experts& op, const StepContext& context, const ClassRows& rows);
     void run_experts(const Experts& op, const StepContext& context, const ClassRows& rows);
 
     /// Calls body(i) for 0 ≤ i < n, shared among the threads where n · cost is worth it.

@@ -93,22 +93,27 @@ struct Add {
 };
 
 /// Chooses experts for each row: softmax over all router logits, the n_used largest, their weights
-/// divided by their sum (Jiang et al. 2024, Mixtral). The choice is kept for the next Experts op.
+/// divided by their sum (Jiang et al. 2024, Mixtral). choice: [2 · n_used], see expert_choice.h.
 struct Router {
     SlotId in = 0;
+    SlotId choice = 0;
     UnitId weight = kNoUnit;
     int n_experts = 0;
     int n_used = 0;
 };
 
 /// out[row] = Σ over the row's experts of weight · down(activation(gate(in)) · up(in)), summed in
-/// the order of the router's ranks. Units are stacked: one slice an expert.
+/// the order of the router's ranks; over those of them that are here where StepContext::experts
+/// says which are, so that two sides can share an op and add their results. Units are stacked: one
+/// slice an expert that is here.
 struct Experts {
     SlotId in = 0;
+    SlotId choice = 0;
     SlotId out = 0;
     UnitId gate = kNoUnit;
     UnitId up = kNoUnit;
     UnitId down = kNoUnit;
+    int layer = 0;
     int n_experts = 0;
     int n_used = 0;
     int width = 0;

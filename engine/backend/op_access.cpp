@@ -58,6 +58,7 @@ void OpAccess::note(const Add& op) {
 void OpAccess::note(const Router& op) {
     units_.add(op.weight);
     reads_.add(op.in);
+    writes_.add(op.choice);
 }
 
 void OpAccess::note(const Experts& op) {
@@ -65,6 +66,7 @@ void OpAccess::note(const Experts& op) {
         units_.add(unit);
     }
     reads_.add(op.in);
+    reads_.add(op.choice);
     writes_.add(op.out);
 }
 

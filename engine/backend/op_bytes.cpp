@@ -6,6 +6,8 @@
 #include <array>
 #include <variant>
 
+#include "engine/backend/expert_choice.h"
+
 namespace ballast::backend {
 
 namespace {
@@ -81,12 +83,14 @@ class Touches {
     void note(const Router& op) {
         unit(op.weight, 1);
         slot(op.in, weight(op.weight).k, false);
+        slot(op.choice, count_of(choice_width(op.n_used)), true);
     }
     void note(const Experts& op) {
         for (const UnitId each : {op.gate, op.up, op.down}) {
             unit(each, weight(each).n_slices);
         }
         slot(op.in, count_of(op.width), false);
+        slot(op.choice, count_of(choice_width(op.n_used)), false);
         slot(op.out, count_of(op.width), true);
     }
     void note(const GatherOutputs& op) {

@@ -3,8 +3,11 @@
 #include "engine/backend/op_work.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 #include <cstddef>
+
+#include "engine/backend/expert_choice.h"
 
 namespace ballast::backend {
 
@@ -50,12 +53,43 @@ OpWork work_of(const Router& op, std::uint64_t rows, const StepContext& context)
     return multiply(weight_of(op.weight, context), 1, rows);
 }
 
+/// Of a step's rows: pairs of a row and an expert that is here, and how many experts those are.
+struct ChosenHere {
+    std::uint64_t pairs = 0;
+    std::uint64_t experts = 0;
+};
+
+ChosenHere chosen_here(const Experts& op,
+                       std::uint64_t rows,
+                       const ExpertSlices& slices,
+                       const SlotView& choice) {
+    constexpr std::size_t kExpertsMax = 1024;  // of any model; beyond, all count as one
+    std::bitset<kExpertsMax> met;
+    ChosenHere chosen;
+    for (std::uint64_t row = 0; row < rows; ++row) {
+        const ExpertChoice of_row(choice, static_cast<int>(row), op.n_used);
+        for (std::size_t rank = 0; rank < of_row.n_used(); ++rank) {
+            const int expert = of_row.expert(rank, op.n_experts);
+            if (expert >= 0 && slices.of(expert) >= 0) {
+                ++chosen.pairs;
+                met.set(std::min(static_cast<std::size_t>(expert), kExpertsMax - 1));
+            }
+        }
+    }
+    chosen.experts = met.count();
+    return chosen;
+}
+
 OpWork work_of(const Experts& op, std::uint64_t rows, const StepContext& context) {
-    const std::uint64_t pairs = rows * count_of(op.n_used);
-    const std::uint64_t experts = std::min(pairs, count_of(op.n_experts));
+    const ExpertSlices slices = context.expert_slices(op.layer);
+    const ChosenHere chosen =
+        slices.slice_of.empty()
+            ? ChosenHere{.pairs = rows * count_of(op.n_used),
+                         .experts = std::min(rows * count_of(op.n_used), count_of(op.n_experts))}
+            : chosen_here(op, rows, slices, context.slots[static_cast<std::size_t>(op.choice)]);
     OpWork work;
     for (const UnitId unit : {op.gate, op.up, op.down}) {
-        work += multiply(weight_of(unit, context), experts, pairs);
+        work += multiply(weight_of(unit, context), chosen.experts, chosen.pairs);
     }
     return work;
 }

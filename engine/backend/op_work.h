@@ -19,7 +19,7 @@ struct OpWork {
 };
 
 /// The work of an op in this step. Routed experts count as if the rows chose different ones, as far
-/// as there are so many.
+/// as there are so many; where only some are here, those that the choice in its slot asks for now.
 OpWork op_work(const OpRecord& record, const StepContext& context);
 
 /// What ops take that read and compute at such rates.

@@ -86,6 +86,17 @@ struct RopeView {
     std::size_t half = 0;
 };
 
+/// Which experts of a layer one side computes, and where it has them: slice_of[expert] is the slice
+/// of this side's stacked units, −1: it is not here, and the rows' sums leave it out. Without
+/// slices all are here, each in the slice of its number.
+struct ExpertSlices {
+    std::span<const std::int32_t> slice_of = {};  // [n_experts], or empty
+
+    int of(int expert) const {
+        return slice_of.empty() ? expert : slice_of[static_cast<std::size_t>(expert)];
+    }
+};
+
 /// Everything an op list runs on.
 struct StepContext {
     StepInput input = {};
@@ -93,6 +104,12 @@ struct StepContext {
     std::span<const SlotView> slots = {};      // by SlotId
     std::span<const KvLayerView> kv = {};      // by layer
     std::span<const RopeView> rope = {};       // by table
+    /// By layer; empty: all experts of all layers are here.
+    std::span<const ExpertSlices> experts = {};
+
+    ExpertSlices expert_slices(int layer) const {
+        return experts.empty() ? ExpertSlices{} : experts[static_cast<std::size_t>(layer)];
+    }
 };
 
 }  // namespace ballast::backend

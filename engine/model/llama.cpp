@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "engine/backend/expert_choice.h"
+
 namespace ballast::model {
 
 using backend::SlotId;
@@ -40,7 +42,7 @@ Status emit_attention(Forward& f, const BlockSlots& s, int layer, int rope_table
 }
 
 /// h = Σ over the chosen experts of weight · dense_expert(h).
-Status emit_experts(Forward& f, const BlockSlots& s, SlotId result, int layer) {
+Status emit_experts(Forward& f, const BlockSlots& s, SlotId choice, SlotId result, int layer) {
     const ModelConfig& c = f.config;
     BALLAST_TRY(const UnitId router,
                 f.weights.matrix(layer_tensor(layer, "ffn_gate_inp"), c.n_experts, c.width));
@@ -53,13 +55,18 @@ Status emit_experts(Forward& f, const BlockSlots& s, SlotId result, int layer) {
     BALLAST_TRY(
         const UnitId down,
         f.weights.stacked(layer_tensor(layer, "ffn_down_exps"), c.n_experts, c.width, c.ffn_width));
-    f.ops.add(backend::Router{
-        .in = s.h, .weight = router, .n_experts = c.n_experts, .n_used = c.n_experts_used});
+    f.ops.add(backend::Router{.in = s.h,
+                              .choice = choice,
+                              .weight = router,
+                              .n_experts = c.n_experts,
+                              .n_used = c.n_experts_used});
     f.ops.add(backend::Experts{.in = s.h,
+                               .choice = choice,
                                .out = result,
                                .gate = gate,
                                .up = up,
                                .down = down,
+                               .layer = layer,
                                .n_experts = c.n_experts,
                                .n_used = c.n_experts_used,
                                .width = c.width,
@@ -74,6 +81,8 @@ Result<SlotId> emit_llama(Forward f) {
     const ModelConfig& c = f.config;
     const BlockSlots s = make_slots(f);
     const SlotId result = c.n_experts > 0 ? f.ops.slot(c.width) : s.h;
+    const SlotId choice =
+        c.n_experts > 0 ? f.ops.slot(backend::choice_width(c.n_experts_used)) : SlotId{0};
     BALLAST_TRY(RopeTable rates,
                 make_rope_table(f.weights, c.n_rotated, c.rope_base, c.rope_scale));
     const int rope_table = f.ops.rope_table(std::move(rates));
@@ -88,7 +97,7 @@ Result<SlotId> emit_llama(Forward f) {
         BALLAST_TRY_STATUS(emit_attention(f, s, layer, rope_table));
         f.ops.begin_group(backend::OpGroup::kFeedForward);
         BALLAST_TRY_STATUS(emit_norm(f, layer_tensor(layer, "ffn_norm"), s.x, s.h, c.width, 1));
-        BALLAST_TRY_STATUS(c.n_experts > 0 ? emit_experts(f, s, result, layer)
+        BALLAST_TRY_STATUS(c.n_experts > 0 ? emit_experts(f, s, choice, result, layer)
                                            : emit_dense(f, s, layer, backend::Activation::kSilu));
         f.ops.add(backend::Add{.x = s.x, .y = result, .width = c.width});
     }

@@ -23,7 +23,7 @@ constexpr int kDefaultContextMax = 8192;
 constexpr int kThreadsMax = 1024;
 
 // What the executor can follow.
-constexpr scheduler::Ladder kExecutorLadder = {.attention_prefill = false, .expert_shares = false};
+constexpr scheduler::Ladder kExecutorLadder = {.attention_prefill = false, .router_streams = false};
 
 Result<kernels::KvType> parse_kv_type(const std::string& name) {
     if (name == "f16") {

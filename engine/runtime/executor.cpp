@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -112,15 +113,27 @@ void Executor::bind(Bound& bound) {
             bound.slots[side].push_back(view);
         }
     };
+    const auto bind_experts = [&](std::size_t side) {
+        for (const ExpertShare& share : bound.program.sides[side].expert_shares) {
+            auto& slices = bound.slices[side].emplace_back(
+                static_cast<std::size_t>(share.n_experts), std::int32_t{-1});
+            std::iota(slices.begin() + share.parts.first, slices.begin() + share.parts.end(), 0);
+        }
+        for (const auto& slices : bound.slices[side]) {
+            bound.experts[side].push_back({.slice_of = slices});
+        }
+    };
     for (const SideUnit& unit : bound.program.sides[0].units()) {
         bound.weights[0].push_back(
             view_in_place(tensors[static_cast<std::size_t>(unit.slice.unit)], unit.slice));
     }
     bind_slots(memory_, 0);
+    bind_experts(0);
     bound.contexts[0] = {.weights = bound.weights[0],
                          .slots = bound.slots[0],
                          .kv = parts_.cache.layers(),
-                         .rope = rope_views_};
+                         .rope = rope_views_,
+                         .experts = bound.experts[0]};
     if (parts_.device == nullptr) {
         return;
     }
@@ -138,10 +151,12 @@ void Executor::bind(Bound& bound) {
         }
     }
     bind_slots(parts_.device->slots(), 1);
+    bind_experts(1);
     bound.contexts[1] = {.weights = bound.weights[1],
                          .slots = bound.slots[1],
                          .kv = parts_.cache.layers(),
-                         .rope = parts_.device->rope()};
+                         .rope = parts_.device->rope(),
+                         .experts = bound.experts[1]};
 }
 
 Executor::~Executor() {

@@ -79,6 +79,8 @@ class Executor {
         StepProgram program;
         std::array<std::vector<backend::WeightView>, kDevices> weights;
         std::array<std::vector<backend::SlotView>, kDevices> slots;
+        std::array<std::vector<std::vector<std::int32_t>>, kDevices> slices;  // of experts
+        std::array<std::vector<backend::ExpertSlices>, kDevices> experts;
         std::array<backend::StepContext, kDevices> contexts;
     };
     /// A submission whose time is not known yet.

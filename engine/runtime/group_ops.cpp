@@ -84,6 +84,9 @@ void note_flow(GroupOps& group, std::span<const OpRecord> records) {
             group.tail = i + 1;
             group.result = access.writes().front();
         }
+        if (const auto* router = std::get_if<backend::Router>(&records[i].op)) {
+            group.choice = router->choice;
+        }
     }
 }
 
@@ -109,6 +112,13 @@ class ShareWriter {
         const auto records = model_.ops().records();
         for (std::size_t i = group_.begin; i < group_.tail; ++i) {
             OpRecord record = records[i];
+            const bool experts = std::holds_alternative<backend::Experts>(record.op);
+            const bool router = std::holds_alternative<backend::Router>(record.op);
+            if (group_.has_experts() && !(experts  ? form_.body
+                                          : router ? form_.prologue && form_.router
+                                                   : form_.prologue)) {
+                continue;
+            }
             record.op =
                 std::visit([this](auto op) -> backend::Op { return of_share(op); }, record.op);
             to_.records.push_back(record);
@@ -200,11 +210,15 @@ class ShareWriter {
         return op;
     }
     backend::Op of_share(backend::Experts op) const {
-        BALLAST_CHECK(is_whole());
         for (UnitId* const unit : {&op.gate, &op.up, &op.down}) {
-            *unit = matrix(whole_slice(*unit, tensor(*unit)));
+            WeightSlice slice = whole_slice(*unit, tensor(*unit));
+            slice.first_matrix = size_of(form_.parts.first);
+            slice.n_matrices = size_of(form_.parts.n);
+            *unit = matrix(slice);
         }
         op.out = result_or(op.out);
+        op.layer = static_cast<int>(to_.expert_shares.size());
+        to_.expert_shares.push_back({form_.parts, op.n_experts});
         return op;
     }
     backend::Op of_share(backend::GatherOutputs op) const { return op; }

@@ -25,9 +25,11 @@ struct GroupOps {
     /// From here on ops see the result of all shares together: norm it, add it to the residual.
     std::size_t tail = 0;
     backend::SlotId result = 0;                // what [begin, tail) ends with
+    backend::SlotId choice = 0;                // of experts
     std::vector<backend::SlotId> inputs = {};  // read before the group writes them
     backend::RowDomain rows = backend::RowDomain::kAll;
 
+    bool has_experts() const { return group >= 0 && kind == scheduler::GroupKind::kExperts; }
     /// Shares' results are columns of the whole instead of sums.
     bool is_head() const { return group >= 0 && kind == scheduler::GroupKind::kHead; }
 };
@@ -56,10 +58,18 @@ struct SideUnit {
     }
 };
 
+/// Experts that a share has, as slices of its stacked units from the first on.
+struct ExpertShare {
+    PartRange parts = {};
+    int n_experts = 0;
+};
+
 /// One side's ops of a step, with weights of its own numbering.
 class SideOps {
   public:
     std::vector<backend::OpRecord> records = {};
+    /// By what Experts ops have as their layer: each share has its own.
+    std::vector<ExpertShare> expert_shares = {};
 
     backend::UnitId number(const SideUnit& unit);
     /// By UnitId.
@@ -75,6 +85,11 @@ struct ShareForm {
     PartRange parts = {};
     backend::SlotId result = 0;  // in place of the group's
     int tile = -1;               // that its weights are in; −1: they stay
+    /// Of a group of experts all that comes before them, and in it the choice of experts, which is
+    /// made on one side only.
+    bool prologue = true;
+    bool router = true;
+    bool body = true;  // the experts, or the whole of any other group
 };
 
 /// Appends the group's ops up to its tail, for these parts.

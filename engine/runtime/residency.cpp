@@ -74,10 +74,11 @@ Result<std::vector<GroupResidency>> wanted_residency(const scheduler::TensorCata
                                     group.parts));
         }
         if (group.kind == GroupKind::kExperts &&
-            (most > 0 || placed.resident != (placed.shared_on_device ? group.parts : 0))) {
+            (placed.streamed > 0 || (placed.resident + most > 0 && !placed.shared_on_device))) {
             return fail(ErrorCode::kUnsupported,
                         fmt::format("the plan puts {} of the {} parts of {} on the device and "
-                                    "streams {}; experts can only be placed whole yet",
+                                    "streams {}; experts stream in prefill only, and need their "
+                                    "router there",
                                     placed.resident,
                                     group.parts,
                                     group_name(group),

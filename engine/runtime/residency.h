@@ -79,7 +79,7 @@ std::string group_name(const scheduler::TensorGroup& group);
 
 /// What a placement wants of each group. KV heads stay where they are, so that of attention the
 /// same parts stream in either kind of step. kUnsupported naming the first group that cannot be
-/// placed so: experts are placed whole.
+/// placed so: experts stream in prefill only, and are on the device only beside their router.
 Result<std::vector<GroupResidency>> wanted_residency(const scheduler::TensorCatalog& catalog,
                                                      const scheduler::Placement& placement);
 

@@ -125,6 +125,9 @@ class Compiler {
             now.fetch = fetch(group.result, now.peer, 0);
         }
         bring(kCpuSide, group.inputs);
+        if (group.has_experts()) {
+            await(choice_fetch_);
+        }
         run_on_cpu(group, rest, group.result, false);
         note_written(group, {false, false});
         pending_ = now;
@@ -137,10 +140,22 @@ class Compiler {
         const std::vector<PartRange> tiles = tiles_of(group, division);
         const std::size_t n_shares = tiles.size() + (division.resident > 0 ? 1 : 0);
         std::size_t n_done = 0;
+        if (group.has_experts()) {
+            const ShareForm before{.result = group.result, .body = false};
+            append_ops(kDeviceSide, group, [&](SideOps& ops) {
+                append_share(model_, group, before, ops);
+            });
+            if (division.on_device() < group.n_parts) {
+                choice_fetch_ = fetch(group.choice, group.choice, 0);
+            }
+        }
         const auto add_share = [&](PartRange parts, int tile) {
             const bool is_first = n_done == 0;
             const bool is_last = ++n_done == n_shares;
-            ShareForm form{.parts = parts, .result = group.result, .tile = tile};
+            ShareForm form{.parts = parts,
+                           .result = group.result,
+                           .tile = tile,
+                           .prologue = !group.has_experts()};
             if (group.is_head()) {
                 form.result = columns_from(group, parts.first);
             } else if (is_first && !is_last) {
@@ -249,7 +264,8 @@ class Compiler {
 
     void run_on_cpu(const GroupOps& group, PartRange parts, SlotId result, bool whole) {
         append_ops(kCpuSide, group, [&](SideOps& ops) {
-            append_share(model_, group, {.parts = parts, .result = result}, ops);
+            // The other side has chosen experts where it has some.
+            append_share(model_, group, {.parts = parts, .result = result, .router = whole}, ops);
             if (whole) {
                 append_tail(model_, group, ops);
             }
@@ -366,6 +382,7 @@ class Compiler {
     SlotId sum_ = 0;                              // of the device's shares so far
     std::vector<std::array<bool, kDevices>> on_;  // by the model's slots
     std::optional<Pending> pending_;
+    int choice_fetch_ = -1;
 };
 
 }  // namespace

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Counts that fade, and the smallest of them.
+// The most wanted without a slot against the least wanted with one.
 #include "scheduler/load/expert_slots.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "engine/base/check.h"
@@ -12,83 +10,112 @@ namespace ballast::scheduler {
 
 ExpertSlots::ExpertSlots(int n_experts, int n_slots, const Options& options)
     : options_(options),
-      decay_(std::exp2(-1.0 / options.half_life_tokens)),
-      weight_(static_cast<std::size_t>(n_experts), 0.0),
+      weight_(static_cast<std::size_t>(n_experts), options.half_life_tokens),
       used_at_(static_cast<std::size_t>(n_experts), 0),
       slot_(static_cast<std::size_t>(n_experts), -1),
-      expert_in_(static_cast<std::size_t>(n_slots), -1) {
-    BALLAST_CHECK(n_slots <= n_experts && options.half_life_tokens > 0.0);
+      coming_(static_cast<std::size_t>(n_experts), false),
+      places_(static_cast<std::size_t>(n_slots)) {
+    BALLAST_CHECK(n_slots <= n_experts);
 }
 
 double ExpertSlots::score(int expert) const {
     const auto i = static_cast<std::size_t>(expert);
-    if (options_.rule == SlotRule::kRecent) {
-        return static_cast<double>(used_at_[i]);
-    }
-    return weight_[i] * std::pow(decay_, static_cast<double>(token_ - used_at_[i]));
+    return options_.rule == SlotRule::kRecent ? static_cast<double>(used_at_[i]) : weight_.at(i);
 }
 
-std::vector<ExpertSlots::Move> ExpertSlots::use(std::span<const int> experts,
-                                                std::size_t moves_max) {
-    ++token_;
-    for (const int expert : experts) {
-        const auto i = static_cast<std::size_t>(expert);
-        BALLAST_CHECK(i < slot_.size());
-        weight_[i] = weight_[i] * std::pow(decay_, static_cast<double>(token_ - used_at_[i])) + 1.0;
-        used_at_[i] = token_;
-        ++(slot_[i] >= 0 ? hits_ : misses_);
+void ExpertSlots::count(std::span<const std::uint32_t> uses, std::int64_t n_tokens) {
+    BALLAST_CHECK(uses.size() == slot_.size() && n_tokens >= 0);
+    token_ += static_cast<std::uint64_t>(n_tokens);
+    weight_.advance(n_tokens);
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+        if (uses[i] > 0) {
+            weight_.add(i, uses[i]);
+            used_at_[i] = token_;
+            (slot_[i] >= 0 ? hits_ : misses_) += uses[i];
+        }
     }
-    std::vector<Move> moves;
-    std::vector<bool> taken(expert_in_.size(), false);
-    for (const int expert : experts) {
-        if (moves.size() == moves_max || slot_[static_cast<std::size_t>(expert)] >= 0) {
-            continue;
-        }
-        double least = std::numeric_limits<double>::infinity();
-        std::size_t slot = expert_in_.size();
-        for (std::size_t i = 0; i < expert_in_.size(); ++i) {
-            const double of = expert_in_[i] < 0 ? -1.0 : score(expert_in_[i]);
-            if (!taken[i] && of < least) {
-                least = of;
-                slot = i;
-            }
-        }
-        const double needed =
-            options_.rule == SlotRule::kFrequent ? options_.advantage * least : least;
-        if (slot == expert_in_.size() || score(expert) <= needed) {
-            continue;
-        }
-        taken[slot] = true;
-        Move move{.expert = expert, .slot = static_cast<int>(slot)};
-        if (expert_in_[slot] >= 0) {
-            move.evicted = expert_in_[slot];
-        }
-        moves.push_back(move);
-    }
-    return moves;
 }
 
-void ExpertSlots::placed(const Move& move) {
-    int& there = expert_in_[static_cast<std::size_t>(move.slot)];
-    if (there >= 0) {
-        slot_[static_cast<std::size_t>(there)] = -1;
+std::optional<ExpertSlots::Move> ExpertSlots::best_move() const {
+    int newcomer = -1;
+    double most = 0.0;
+    for (std::size_t i = 0; i < slot_.size(); ++i) {
+        const double wanted = score(static_cast<int>(i));
+        if (slot_[i] < 0 && !coming_[i] && wanted > most) {
+            most = wanted;
+            newcomer = static_cast<int>(i);
+        }
     }
-    int& slot = slot_[static_cast<std::size_t>(move.expert)];
-    if (slot >= 0) {
-        expert_in_[static_cast<std::size_t>(slot)] = -1;
+    int slot = -1;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+        const Place& place = places_[i];
+        const double wanted = place.expert < 0 ? -1.0 : score(place.expert);
+        if (place.coming < 0 && wanted < least) {
+            least = wanted;
+            slot = static_cast<int>(i);
+        }
     }
-    there = move.expert;
-    slot = move.slot;
+    if (newcomer < 0 || slot < 0) {
+        return std::nullopt;
+    }
+    Move move{.expert = newcomer, .slot = slot, .gain = most, .number = n_begun_ + 1};
+    if (const int there = places_[static_cast<std::size_t>(slot)].expert; there >= 0) {
+        const double advantage = options_.rule == SlotRule::kFrequent ? options_.advantage : 1.0;
+        move.evicted = there;
+        move.gain = most - advantage * least;
+    }
+    return move.gain > 0.0 ? std::optional<Move>(move) : std::nullopt;
+}
+
+void ExpertSlots::begin(const Move& move) {
+    Place& place = places_[static_cast<std::size_t>(move.slot)];
+    const auto expert = static_cast<std::size_t>(move.expert);
+    BALLAST_CHECK(move.number == n_begun_ + 1 && place.coming < 0 && slot_[expert] < 0);
+    ++n_begun_;
+    if (place.expert >= 0) {
+        slot_[static_cast<std::size_t>(place.expert)] = -1;
+    }
+    place = {.expert = -1, .coming = move.expert, .move = move.number};
+    coming_[expert] = true;
+}
+
+bool ExpertSlots::is_coming(const Move& move) const {
+    const auto slot = static_cast<std::size_t>(move.slot);
+    return slot < places_.size() && places_[slot].coming >= 0 && places_[slot].move == move.number;
+}
+
+bool ExpertSlots::placed(const Move& move) {
+    if (!is_coming(move)) {
+        return false;
+    }
+    const auto expert = static_cast<std::size_t>(move.expert);
+    places_[static_cast<std::size_t>(move.slot)] = {.expert = move.expert};
+    slot_[expert] = move.slot;
+    coming_[expert] = false;
+    return true;
+}
+
+void ExpertSlots::dropped(const Move& move) {
+    if (is_coming(move)) {
+        places_[static_cast<std::size_t>(move.slot)] = {};
+        coming_[static_cast<std::size_t>(move.expert)] = false;
+    }
 }
 
 void ExpertSlots::resize(int n_slots) {
-    BALLAST_CHECK(static_cast<std::size_t>(n_slots) <= slot_.size());
-    for (std::size_t i = static_cast<std::size_t>(n_slots); i < expert_in_.size(); ++i) {
-        if (expert_in_[i] >= 0) {
-            slot_[static_cast<std::size_t>(expert_in_[i])] = -1;
+    const auto n = static_cast<std::size_t>(n_slots);
+    BALLAST_CHECK(n <= slot_.size());
+    for (std::size_t i = n; i < places_.size(); ++i) {
+        const Place& place = places_[i];
+        if (place.expert >= 0) {
+            slot_[static_cast<std::size_t>(place.expert)] = -1;
+        }
+        if (place.coming >= 0) {
+            coming_[static_cast<std::size_t>(place.coming)] = false;
         }
     }
-    expert_in_.resize(static_cast<std::size_t>(n_slots), -1);
+    places_.resize(n);
 }
 
 std::optional<int> ExpertSlots::slot_of(int expert) const {

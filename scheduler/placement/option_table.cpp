@@ -40,7 +40,7 @@ void add_prefill(const TensorGroup& group,
     const int rest = group.parts - placed.resident;
     int last = -1;
     for (const double share : kPrefillShares) {
-        if (!allows_prefill_share(ladder, group.kind, share)) {
+        if (!allows_prefill_share(ladder, share)) {
             continue;
         }
         placed.prefill_streamed = static_cast<int>(std::lround(share * rest));
@@ -119,10 +119,10 @@ std::vector<int> slot_steps(int experts, int steps, bool splits) {
 std::vector<GroupPlacement> expert_options(const TensorGroup& group,
                                            const Ladder& ladder,
                                            bool prefill) {
-    const bool splits = ladder.splits && ladder.expert_shares;
     std::vector<GroupPlacement> options = {{}};  // all on the CPU
-    for (const int resident : slot_steps(group.parts, std::min(group.parts, kSlotSteps), splits)) {
-        if (resident < group.parts && !splits) {
+    for (const int resident :
+         slot_steps(group.parts, std::min(group.parts, kSlotSteps), ladder.splits)) {
+        if (resident < group.parts && !ladder.splits) {
             continue;  // the always-read part here and the experts there divide the group
         }
         options.push_back({.resident = resident, .shared_on_device = true});
@@ -132,6 +132,10 @@ std::vector<GroupPlacement> expert_options(const TensorGroup& group,
     }
     std::vector<GroupPlacement> with_streams;
     for (const GroupPlacement& placed : options) {
+        if (!placed.shared_on_device && !ladder.router_streams) {
+            with_streams.push_back(placed);
+            continue;
+        }
         add_prefill(group, placed, ladder, with_streams);
     }
     return with_streams;

@@ -41,14 +41,12 @@ struct Ladder {
     /// Else KV heads stay where they are: of attention the same parts stream in prefill as in
     /// decode. Bounds count it as if they need not.
     bool attention_prefill = true;
-    /// Else experts are all on one side, and do not stream.
-    bool expert_shares = true;
+    /// Else experts stream only where their router is on the device all the time.
+    bool router_streams = true;
 };
 
-constexpr bool allows_prefill_share(const Ladder& ladder, GroupKind kind, double share) {
-    const bool experts = kind == GroupKind::kExperts;
-    return share == 0.0 || (ladder.prefill_streams && (share == 1.0 || ladder.splits) &&
-                            (!experts || ladder.expert_shares));
+constexpr bool allows_prefill_share(const Ladder& ladder, double share) {
+    return share == 0.0 || (ladder.prefill_streams && (share == 1.0 || ladder.splits));
 }
 
 /// Groups of one type differ in their layer only. Types of one class (attention that can be cut,

@@ -149,10 +149,15 @@ class Refiner {
             placed.prefill_streamed = placed.streamed;
             return placed;
         }
+        if (group.kind == GroupKind::kExperts && !placed.shared_on_device &&
+            !task_.ladder.router_streams) {
+            placed.prefill_streamed = 0;
+            return placed;
+        }
         const int rest = group.parts - placed.resident;
         double nearest = 0.0;
         for (const double of : kPrefillShares) {
-            if (allows_prefill_share(task_.ladder, group.kind, of) &&
+            if (allows_prefill_share(task_.ladder, of) &&
                 std::abs(of - share) < std::abs(nearest - share)) {
                 nearest = of;
             }
@@ -255,7 +260,7 @@ class Refiner {
         }
         for (std::size_t kind = 0; kind < kKinds; ++kind) {
             for (const double share : kPrefillShares) {
-                if (!allows_prefill_share(task_.ladder, static_cast<GroupKind>(kind), share)) {
+                if (!allows_prefill_share(task_.ladder, share)) {
                     continue;
                 }
                 Move move;

@@ -125,11 +125,15 @@ class PrefillSearch {
         if (of.kind == GroupKind::kAttention && !ladder_.attention_prefill) {
             return placement_.groups[group].streamed;
         }
+        if (of.kind == GroupKind::kExperts && !placement_.groups[group].shared_on_device &&
+            !ladder_.router_streams) {
+            return 0;
+        }
         const double wanted = shares[static_cast<std::size_t>(of.kind)];
         // The next smaller share if a small ring does not allow this one.
         for (const double share : kPrefillShares) {
             const int parts = static_cast<int>(std::lround(share * rest));
-            if (share <= wanted && allows_prefill_share(ladder_, of.kind, share) &&
+            if (share <= wanted && allows_prefill_share(ladder_, share) &&
                 parts <= most_[type_of_[group]]) {
                 return parts;
             }

@@ -268,15 +268,13 @@ class Report {
     Placement planned(int percent, bool divides) const {
         const scheduler::KvReserve reserve{.tokens = kContext};
         const auto whole = static_cast<double>(catalog_.total_bytes());
-        return scheduler::make_plan({.catalog = &catalog_,
-                                     .costs = scheduler::CostModel(machine_),
-                                     .memory_bytes = whole * percent / 100.0,
-                                     .reserve = reserve,
-                                     .depth = kPrompt,
-                                     .ladder = {.splits = divides,
-                                                .streams = divides,
-                                                .prefill_streams = false,
-                                                .expert_shares = false}})
+        return scheduler::make_plan(
+                   {.catalog = &catalog_,
+                    .costs = scheduler::CostModel(machine_),
+                    .memory_bytes = whole * percent / 100.0,
+                    .reserve = reserve,
+                    .depth = kPrompt,
+                    .ladder = {.splits = divides, .streams = divides, .prefill_streams = false}})
             .plan.placement;
     }
 

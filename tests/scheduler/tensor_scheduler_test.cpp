@@ -188,12 +188,14 @@ TEST(TensorScheduler, PlacesWholeGroupsOfRealModels) {
         const HardwareProfile hardware = *stored_hardware("laptop-4060");
         const double budget = 0.5 * static_cast<double>(catalog.total_bytes());
         const KvReserve reserve = {.tokens = 4096};
-        const TensorScheduler scheduler({.catalog = catalog,
-                                         .hardware = hardware,
-                                         .device_bytes = budget,
-                                         .reserve = reserve,
-                                         .context = 4096},
-                                        clock);
+        const TensorScheduler scheduler(
+            {.catalog = catalog,
+             .hardware = hardware,
+             .device_bytes = budget,
+             .reserve = reserve,
+             .context = 4096,
+             .ladder = {.splits = false, .streams = false, .prefill_streams = false}},
+            clock);
         const auto plan = scheduler.plan();
         expect_whole_groups(catalog, plan->placement);
         EXPECT_LE(static_cast<double>(device_bytes(catalog, plan->placement, reserve).total()),

@@ -2,7 +2,10 @@
 // Names, shapes and random values of a small model.
 #include "tests/support/tiny_model.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,6 +16,16 @@
 namespace ballast::test {
 
 namespace {
+
+// Random elements of the table are at most 0.25 at the usual width, and what the layers add to the
+// residual is about 1 an element in all; they add nothing to the topic.
+constexpr float kTopicInEmbedding = 4.0F;
+// Attention does not hear it, or all tokens of a text would look the same to the layers; experts
+// hear it no louder than the other dimensions, and the router makes up for that.
+constexpr float kTopicInFeedForward = 0.25F;
+// Logits of random rows differ by about 1, and the normalised topic is 2 or more, so that the
+// topic's experts are ahead by 4 at least.
+constexpr float kTopicInRouter = 8.0F;
 
 /// Half-precision bits of a normal number.
 std::uint16_t half_bits(float value) {
@@ -38,10 +51,10 @@ class ModelWriter {
     GgufWriter write() {
         write_hyper_parameters();
         write_vocabulary();
-        matrix("token_embd.weight", o_.width, kTinyVocabulary);
+        write_embedding();
         norm("output_norm.weight", o_.width);
         for (std::uint32_t layer = 0; layer < o_.n_layers; ++layer) {
-            write_layer(fmt::format("blk.{}.", layer));
+            write_layer(layer);
         }
         return std::move(writer_);
     }
@@ -101,15 +114,53 @@ class ModelWriter {
         }
     }
 
-    void write_layer(const std::string& layer) {
+    std::vector<float> random_floats(std::uint64_t row, std::uint64_t n_rows) {
+        const std::string bytes =
+            random_weights(quant::QuantType::kF32, row * n_rows, row, ++seed_);
+        std::vector<float> values(row * n_rows);
+        std::memcpy(values.data(), bytes.data(), bytes.size());
+        return values;
+    }
+
+    void write_embedding() {
+        if (o_.n_topics == 0) {
+            matrix("token_embd.weight", o_.width, kTinyVocabulary);
+            return;
+        }
+        BALLAST_CHECK(o_.n_experts % o_.n_topics == 0 && o_.n_topics <= o_.width);
+        std::vector<float> table = random_floats(o_.width, kTinyVocabulary);
+        for (std::uint32_t token = 0; token < kTinyVocabulary; ++token) {
+            const std::uint32_t topic = topic_of_token(o_, static_cast<std::int32_t>(token));
+            for (std::uint32_t i = 0; i < o_.n_topics; ++i) {
+                table[std::size_t{token} * o_.width + i] = i == topic ? kTopicInEmbedding : 0.0F;
+            }
+        }
+        writer_.tensor_f32("token_embd.weight", {o_.width, kTinyVocabulary}, table);
+    }
+
+    void write_router(std::uint32_t layer) {
+        std::vector<float> router = random_floats(o_.width, o_.n_experts);
+        for (std::uint32_t expert = 0; expert < o_.n_experts && o_.n_topics > 0; ++expert) {
+            const std::uint32_t topic =
+                topic_of_expert(o_, static_cast<int>(layer), static_cast<int>(expert));
+            for (std::uint32_t i = 0; i < o_.n_topics; ++i) {
+                router[std::size_t{expert} * o_.width + i] = i == topic ? kTopicInRouter : 0.0F;
+            }
+        }
+        writer_.tensor_f32(
+            fmt::format("blk.{}.ffn_gate_inp.weight", layer), {o_.width, o_.n_experts}, router);
+    }
+
+    void write_layer(std::uint32_t number) {
+        const std::string layer = fmt::format("blk.{}.", number);
         const std::uint64_t heads = std::uint64_t{o_.n_heads} * o_.head_dim;
         const std::uint64_t kv_heads = std::uint64_t{o_.n_kv_heads} * o_.head_dim;
-        norm(layer + "attn_norm.weight", o_.width);
+        norm(layer + "attn_norm.weight", o_.width, 0.0F);
         matrix(layer + "attn_q.weight", o_.width, heads);
         matrix(layer + "attn_k.weight", o_.width, kv_heads);
         matrix(layer + "attn_v.weight", o_.width, kv_heads);
-        matrix(layer + "attn_output.weight", heads, o_.width);
-        norm(layer + "ffn_norm.weight", o_.width);
+        writes_no_topics(layer + "attn_output.weight", heads, 1);
+        norm(layer + "ffn_norm.weight", o_.width, kTopicInFeedForward);
         if (o_.architecture == "gemma3") {
             norm(layer + "attn_q_norm.weight", o_.head_dim);
             norm(layer + "attn_k_norm.weight", o_.head_dim);
@@ -122,19 +173,31 @@ class ModelWriter {
             matrix(layer + "ffn_down.weight", o_.ffn_width, o_.width);
             return;
         }
-        const std::uint64_t n = o_.n_experts;
-        writer_.tensor(layer + "ffn_gate_inp.weight",
-                       quant::QuantType::kF32,
-                       {o_.width, n},
-                       random_weights(quant::QuantType::kF32, o_.width * n, o_.width, ++seed_));
+        write_router(number);
         stack(layer + "ffn_gate_exps.weight", o_.width, o_.ffn_width);
         stack(layer + "ffn_up_exps.weight", o_.width, o_.ffn_width);
-        stack(layer + "ffn_down_exps.weight", o_.ffn_width, o_.width);
+        writes_no_topics(layer + "ffn_down_exps.weight", o_.ffn_width, o_.n_experts);
     }
 
     void matrix(const std::string& name, std::uint64_t row, std::uint64_t n_rows) {
         writer_.tensor(
             name, o_.type, {row, n_rows}, random_weights(o_.type, row * n_rows, row, ++seed_));
+    }
+    /// Matrices that write to the residual; the topics' rows of each are 0.
+    void writes_no_topics(const std::string& name, std::uint64_t row, std::uint64_t n_matrices) {
+        std::string bytes = random_weights(o_.type, row * o_.width * n_matrices, row, ++seed_);
+        const std::size_t row_bytes = bytes.size() / (o_.width * n_matrices);
+        for (std::uint64_t i = 0; i < n_matrices; ++i) {
+            // In blocks of every type, zeros are a scale of 0.
+            std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(i * o_.width * row_bytes),
+                        o_.n_topics * row_bytes,
+                        '\0');
+        }
+        std::vector<std::uint64_t> shape = {row, o_.width};
+        if (n_matrices > 1) {
+            shape.push_back(n_matrices);
+        }
+        writer_.tensor(name, o_.type, shape, bytes);
     }
     void stack(const std::string& name, std::uint64_t row, std::uint64_t n_rows) {
         const std::uint64_t n = o_.n_experts;
@@ -143,11 +206,15 @@ class ModelWriter {
                        {row, n_rows, n},
                        random_weights(o_.type, row * n_rows * n, row, ++seed_));
     }
-    void norm(const std::string& name, std::uint64_t n) {
+    /// Topics have their own weight where it is given.
+    void norm(const std::string& name, std::uint64_t n, std::optional<float> topic = {}) {
         Rng rng(++seed_);
         std::vector<float> values;
         for (std::uint64_t i = 0; i < n; ++i) {
             values.push_back(static_cast<float>(0.75 + 0.5 * rng.uniform()));
+        }
+        if (topic) {
+            std::fill_n(values.begin(), o_.n_topics, *topic);
         }
         writer_.tensor_f32(name, {n}, values);
     }
@@ -158,6 +225,16 @@ class ModelWriter {
 };
 
 }  // namespace
+
+std::uint32_t topic_of_token(const TinyModelOptions& options, std::int32_t token) {
+    return static_cast<std::uint32_t>(token) * options.n_topics / kTinyVocabulary;
+}
+
+std::uint32_t topic_of_expert(const TinyModelOptions& options, int layer, int expert) {
+    const std::uint32_t n = options.n_experts;
+    const std::uint32_t moved = n / (2 * options.n_topics) * static_cast<std::uint32_t>(layer);
+    return (static_cast<std::uint32_t>(expert) + moved) % n * options.n_topics / n;
+}
 
 std::string random_weights(quant::QuantType type,
                            std::uint64_t n_elements,

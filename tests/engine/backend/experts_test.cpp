@@ -2,30 +2,26 @@
 // Router and experts against the definition: softmax over all, the best few, weights divided by
 // their sum; decode and prefill rows mixed in one step.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "engine/backend/cpu_backend.h"
-#include "engine/base/rng.h"
+#include "engine/backend/op_work.h"
+#include "tests/engine/backend/expert_layer.h"
 
 namespace ballast::backend {
 namespace {
 
-constexpr std::size_t kWidth = 32;
-constexpr std::size_t kFfn = 48;
-constexpr std::size_t kExperts = 5;
-constexpr std::size_t kUsed = 2;
-constexpr std::size_t kRows = 9;
-
-std::vector<float> random_floats(std::size_t n, std::uint64_t seed) {
-    Rng rng(seed);
-    std::vector<float> values(n);
-    for (float& value : values) {
-        value = static_cast<float>(rng.uniform() * 2.0 - 1.0);
-    }
-    return values;
-}
+using test::ExpertSide;
+using test::ExpertWeights;
+using test::kLayerExperts;
+using test::kLayerFfn;
+using test::kLayerRows;
+using test::kLayerUsed;
+using test::kLayerWidth;
+using test::random_floats;
 
 std::vector<double> times(const std::vector<float>& w,
                           std::size_t first_row,
@@ -40,108 +36,78 @@ std::vector<double> times(const std::vector<float>& w,
     return y;
 }
 
-struct Weights {
-    std::vector<float> router = random_floats(kExperts * kWidth, 1);
-    std::vector<float> gate = random_floats(kExperts * kFfn * kWidth, 2);
-    std::vector<float> up = random_floats(kExperts * kFfn * kWidth, 3);
-    std::vector<float> down = random_floats(kExperts * kWidth * kFfn, 4);
-};
-
-std::vector<double> expected_row(const Weights& w, const std::vector<double>& x) {
-    const std::vector<double> logits = times(w.router, 0, kExperts, x);
-    std::vector<std::size_t> order(kExperts);
+/// The experts of a row in the order of their ranks.
+std::vector<std::size_t> expected_choice(const ExpertWeights& w, const std::vector<double>& x) {
+    const std::vector<double> logits = times(w.router, 0, kLayerExperts, x);
+    std::vector<std::size_t> order(kLayerExperts);
     std::iota(order.begin(), order.end(), 0U);
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return logits[a] > logits[b];
     });
+    order.resize(kLayerUsed);
+    return order;
+}
+
+std::vector<double> expected_row(const ExpertWeights& w, const std::vector<double>& x) {
+    const std::vector<double> logits = times(w.router, 0, kLayerExperts, x);
+    const std::vector<std::size_t> chosen = expected_choice(w, x);
     double sum = 0.0;
-    for (std::size_t rank = 0; rank < kUsed; ++rank) {
-        sum += std::exp(logits[order[rank]]);
+    for (const std::size_t e : chosen) {
+        sum += std::exp(logits[e]);
     }
-    std::vector<double> y(kWidth, 0.0);
-    for (std::size_t rank = 0; rank < kUsed; ++rank) {
-        const std::size_t e = order[rank];
-        std::vector<double> gate = times(w.gate, e * kFfn, kFfn, x);
-        const std::vector<double> up = times(w.up, e * kFfn, kFfn, x);
-        for (std::size_t i = 0; i < kFfn; ++i) {
+    std::vector<double> y(kLayerWidth, 0.0);
+    for (const std::size_t e : chosen) {
+        std::vector<double> gate = times(w.gate, e * kLayerFfn, kLayerFfn, x);
+        const std::vector<double> up = times(w.up, e * kLayerFfn, kLayerFfn, x);
+        for (std::size_t i = 0; i < kLayerFfn; ++i) {
             gate[i] = gate[i] / (1.0 + std::exp(-gate[i])) * up[i];
         }
-        const std::vector<double> down = times(w.down, e * kWidth, kWidth, gate);
-        for (std::size_t i = 0; i < kWidth; ++i) {
+        const std::vector<double> down = times(w.down, e * kLayerWidth, kLayerWidth, gate);
+        for (std::size_t i = 0; i < kLayerWidth; ++i) {
             y[i] += std::exp(logits[e]) / sum * down[i];
         }
     }
     return y;
 }
 
-/// What router and experts make of the rows `x`, of which the first `n_decode` are decode rows.
-std::vector<float> run_layer(const Weights& w, std::vector<float> x, int n_threads, int n_decode) {
-    const auto view =
-        [](const std::vector<float>& values, std::size_t rows, std::size_t k, std::size_t slices) {
-            return WeightView{.type = quant::QuantType::kF32,
-                              .data = reinterpret_cast<const std::byte*>(values.data()),
-                              .n_rows = rows,
-                              .k = k,
-                              .row_bytes = k * sizeof(float),
-                              .n_slices = slices};
-        };
-    const std::vector<WeightView> weights = {view(w.router, kExperts, kWidth, 1),
-                                             view(w.gate, kFfn, kWidth, kExperts),
-                                             view(w.up, kFfn, kWidth, kExperts),
-                                             view(w.down, kWidth, kFfn, kExperts)};
-    ThreadPool pool(n_threads);
-    CpuBackend backend(*kernels::find_kernels(Isa::kScalar), pool);
-    EXPECT_TRUE(backend
-                    .reserve({.rows = kRows,
-                              .outputs = 1,
-                              .blocks = 1,
-                              .k = kFfn,
-                              .experts = kExperts,
-                              .experts_used = kUsed,
-                              .width = kWidth,
-                              .expert_ffn_width = kFfn})
-                    .has_value());
-    std::vector<float> y(kRows * kWidth, -1e30F);
-    const std::vector<SlotView> slots = {{x.data(), kWidth}, {y.data(), kWidth}};
-    const std::vector<TokenId> tokens(kRows, 0);
-    const StepContext context{
-        .input = {.tokens = tokens, .n_decode_rows = n_decode}, .weights = weights, .slots = slots};
-    const std::vector<OpRecord> ops = {
-        {.op = Router{.in = 0, .weight = 0, .n_experts = kExperts, .n_used = kUsed}},
-        {.op = Experts{.in = 0,
-                       .out = 1,
-                       .gate = 1,
-                       .up = 2,
-                       .down = 3,
-                       .n_experts = kExperts,
-                       .n_used = kUsed,
-                       .width = kWidth,
-                       .ffn_width = kFfn}}};
-    EXPECT_TRUE(backend.submit(ops, context).has_value());
-    return y;
+std::vector<double> row_of(const std::vector<float>& x, std::size_t row) {
+    return {x.begin() + static_cast<std::ptrdiff_t>(row * kLayerWidth),
+            x.begin() + static_cast<std::ptrdiff_t>((row + 1) * kLayerWidth)};
 }
 
-void expect_definition(const Weights& w,
+/// What router and experts make of the rows `x`, of which the first `n_decode` are decode rows.
+std::vector<float> run_layer(const ExpertWeights& w,
+                             const std::vector<float>& x,
+                             int n_threads,
+                             int n_decode) {
+    ThreadPool pool(n_threads);
+    CpuBackend backend(*kernels::find_kernels(Isa::kScalar), pool);
+    test::reserve_layer(backend);
+    ExpertSide side(backend, w);
+    side.write(0, x);
+    side.run(std::array{test::router_op(), test::experts_op()}, n_decode);
+    return side.read(2);
+}
+
+void expect_definition(const ExpertWeights& w,
                        const std::vector<float>& x,
                        const std::vector<float>& y,
                        std::size_t row) {
-    const std::vector<double> in(x.begin() + static_cast<std::ptrdiff_t>(row * kWidth),
-                                 x.begin() + static_cast<std::ptrdiff_t>((row + 1) * kWidth));
-    const std::vector<double> expected = expected_row(w, in);
-    for (std::size_t i = 0; i < kWidth; ++i) {
-        ASSERT_TRUE(std::fabs(static_cast<double>(y[row * kWidth + i]) - expected[i]) <= 1e-4)
+    const std::vector<double> expected = expected_row(w, row_of(x, row));
+    for (std::size_t i = 0; i < kLayerWidth; ++i) {
+        ASSERT_TRUE(std::fabs(static_cast<double>(y[row * kLayerWidth + i]) - expected[i]) <= 1e-4)
             << "row " << row;
     }
 }
 
 TEST(Experts, AddUpTheChosenOnesForDecodeAndPrefillRowsAlike) {
-    const Weights w;
-    const std::vector<float> x = random_floats(kRows * kWidth, 5);
+    const ExpertWeights w;
+    const std::vector<float> x = random_floats(kLayerRows * kLayerWidth, 5);
     for (const int n_threads : {1, 2}) {
-        for (const int n_decode : {0, 4, static_cast<int>(kRows)}) {
+        for (const int n_decode : {0, 4, static_cast<int>(kLayerRows)}) {
             SCOPED_TRACE(testing::Message() << n_threads << " threads, " << n_decode << " decode");
             const std::vector<float> y = run_layer(w, x, n_threads, n_decode);
-            for (std::size_t row = 0; row < kRows; ++row) {
+            for (std::size_t row = 0; row < kLayerRows; ++row) {
                 expect_definition(w, x, y, row);
             }
         }
@@ -150,20 +116,87 @@ TEST(Experts, AddUpTheChosenOnesForDecodeAndPrefillRowsAlike) {
 
 // A row that is not a number once chose one expert twice, which wrote past that expert's rows.
 TEST(Experts, TakeRowsThatAreNotNumbersAndKeepThemSo) {
-    const Weights w;
+    const ExpertWeights w;
     for (const float value :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e38F}) {
-        for (const int n_decode : {0, static_cast<int>(kRows)}) {
+        for (const int n_decode : {0, static_cast<int>(kLayerRows)}) {
             SCOPED_TRACE(testing::Message() << value << ", " << n_decode << " decode rows");
-            std::vector<float> x = random_floats(kRows * kWidth, 5);
-            std::fill(x.begin() + kWidth, x.end(), value);
+            std::vector<float> x = random_floats(kLayerRows * kLayerWidth, 5);
+            std::fill(x.begin() + kLayerWidth, x.end(), value);
             const std::vector<float> y = run_layer(w, x, 2, n_decode);
             expect_definition(w, x, y, 0);
-            for (std::size_t i = kWidth; i < y.size(); ++i) {
+            for (std::size_t i = kLayerWidth; i < y.size(); ++i) {
                 ASSERT_FALSE(std::isfinite(y[i]));
             }
         }
     }
+}
+
+TEST(Router, WritesNumbersAndWeightsInTheOrderOfRanks) {
+    const ExpertWeights w;
+    const std::vector<float> x = random_floats(kLayerRows * kLayerWidth, 5);
+    ThreadPool pool(1);
+    CpuBackend backend(*kernels::find_kernels(Isa::kScalar), pool);
+    test::reserve_layer(backend);
+    ExpertSide side(backend, w);
+    side.write(0, x);
+    side.run(std::array{test::router_op()}, 3);
+    std::vector<std::uint32_t> expected_counts(kLayerExperts);
+    for (std::size_t row = 0; row < kLayerRows; ++row) {
+        const ExpertChoice choice(side.slot(1), static_cast<int>(row), kLayerUsed);
+        const std::vector<std::size_t> expected = expected_choice(w, row_of(x, row));
+        double sum = 0.0;
+        for (std::size_t rank = 0; rank < kLayerUsed; ++rank) {
+            EXPECT_EQ(choice.expert(rank, kLayerExperts), static_cast<int>(expected[rank]));
+            EXPECT_TRUE(rank == 0 || choice.weight(rank) <= choice.weight(rank - 1));
+            sum += static_cast<double>(choice.weight(rank));
+            ++expected_counts[expected[rank]];
+        }
+        EXPECT_NEAR(sum, 1.0, 1e-6);
+    }
+    std::vector<std::uint32_t> counts(kLayerExperts);
+    count_choices(side.slot(1), kLayerRows, kLayerUsed, counts);
+    EXPECT_EQ(counts, expected_counts);
+    count_choices(side.slot(1), kLayerRows, kLayerUsed, counts);
+    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0U), 2 * kLayerRows * kLayerUsed)
+        << "counts are added to";
+}
+
+TEST(ExpertChoice, TellsWhatNoRouterWrote) {
+    for (const float number : {-1.0F,
+                               static_cast<float>(kLayerExperts),
+                               1e30F,
+                               -1e30F,
+                               std::numeric_limits<float>::quiet_NaN()}) {
+        std::array<float, 2> row = {number, 0.5F};
+        const ExpertChoice choice({row.data(), 2}, 0, 1);
+        EXPECT_EQ(choice.expert(0, kLayerExperts), -1) << number;
+    }
+}
+
+TEST(OpWork, CountsTheExpertsThatAreHereAndChosen) {
+    const ExpertWeights w;
+    ThreadPool pool(1);
+    CpuBackend backend(*kernels::find_kernels(Isa::kScalar), pool);
+    test::reserve_layer(backend);
+    const std::vector<int> held = {7, 2, 9};
+    ExpertSide side(backend, w, held);
+    side.write(0, random_floats(kLayerRows * kLayerWidth, 5));
+    side.run(std::array{test::router_op()}, 0);
+    std::vector<std::uint32_t> counts(kLayerExperts);
+    count_choices(side.slot(1), kLayerRows, kLayerUsed, counts);
+    std::uint64_t pairs = 0;
+    std::uint64_t met = 0;
+    for (const int expert : held) {
+        pairs += counts[static_cast<std::size_t>(expert)];
+        met += counts[static_cast<std::size_t>(expert)] > 0 ? 1 : 0;
+    }
+    ASSERT_GT(pairs, met);
+    const OpWork work = op_work(test::experts_op(), side.context(0));
+    EXPECT_EQ(work.bytes, met * 3 * kLayerWidth * kLayerFfn * sizeof(float));
+    EXPECT_EQ(work.flops, pairs * 3 * 2 * kLayerWidth * kLayerFfn);
+    side.write(1, std::vector<float>(kLayerRows * 2 * kLayerUsed, -1.0F));
+    EXPECT_EQ(op_work(test::experts_op(), side.context(0)).bytes, 0U) << "nothing is chosen yet";
 }
 
 }  // namespace

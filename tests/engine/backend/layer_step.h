@@ -59,8 +59,9 @@ inline std::vector<OpRecord> layer_ops() {
             all(GatedActivation{.gate = 6, .up = 7, .out = 6, .width = kFfn}),
             all(Linear{.in = 6, .weights = {7}, .outs = {1}}),
             all(Add{.x = 0, .y = 1, .width = kWidth}),
-            all(Router{.in = 0, .weight = 8, .n_experts = kExperts, .n_used = 2}),
+            all(Router{.in = 0, .choice = 9, .weight = 8, .n_experts = kExperts, .n_used = 2}),
             all(Experts{.in = 0,
+                        .choice = 9,
                         .out = 1,
                         .gate = 9,
                         .up = 10,
@@ -90,7 +91,7 @@ class Step {
                                 .n_slices = slices});
         }
         const std::vector<int> widths = {
-            kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kFfn, kFfn, kWidth};
+            kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kFfn, kFfn, kWidth, 4};
         for (std::size_t i = 0; i < widths.size(); ++i) {
             const auto width = static_cast<std::size_t>(widths[i]);
             slots_.push_back({floats(put(random_floats(kRows * width, i))), width});

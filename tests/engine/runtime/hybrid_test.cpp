@@ -207,8 +207,9 @@ TEST(HybridFaults, APlanThatCannotBeFollowedIsRefused) {
         EXPECT_EQ(error.code, ErrorCode::kInternal);
         EXPECT_NE(error.message.find(attention), std::string::npos) << error.message;
     }
-    for (const Placed& placed :
-         {Placed{.resident = 2, .shared_on_device = true}, Placed{.prefill_streamed = 4}}) {
+    for (const Placed& placed : {Placed{.resident = 2},
+                                 Placed{.prefill_streamed = 4},
+                                 Placed{.streamed = 1, .shared_on_device = true}}) {
         const Error error = refused(model_of(experts), 1, placed);
         EXPECT_EQ(error.code, ErrorCode::kUnsupported);
         EXPECT_NE(error.message.find(experts_name), std::string::npos) << error.message;

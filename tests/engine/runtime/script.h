@@ -201,7 +201,13 @@ inline std::shared_ptr<const scheduler::Plan> divided_plan(const scheduler::Tens
         scheduler::GroupPlacement& placed = plan.placement.groups[i];
         const bool whole = rng.uniform() < 0.5;
         if (group.kind == scheduler::GroupKind::kExperts) {
-            placed = whole ? scheduler::all_resident(group) : scheduler::GroupPlacement{};
+            const bool some = rng.uniform() < divided;
+            placed = whole && !some ? scheduler::all_resident(group) : scheduler::GroupPlacement{};
+            if (some) {
+                placed.shared_on_device = true;
+                placed.resident = below(group.parts + 1);
+                placed.prefill_streamed = below(group.parts - placed.resident + 1);
+            }
             continue;
         }
         if (rng.uniform() >= divided) {
