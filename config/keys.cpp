@@ -22,7 +22,7 @@ constexpr std::int64_t kContextMax = 1 << 20;
 constexpr std::int64_t kBytesMax = 1 << 30;
 constexpr std::int64_t kVramBytesMax = std::int64_t{1} << 50;
 
-constexpr std::array<Key, 29> kKeys = {{
+constexpr std::array<Key, 30> kKeys = {{
     {.section = "model",
      .name = "path",
      .doc = "The GGUF file that `ballast serve` serves when none is named on the command line.",
@@ -164,6 +164,12 @@ constexpr std::array<Key, 29> kKeys = {{
      .max = kVramBytesMax,
      .flag = "--vram-budget",
      .is_byte_size = true},
+    {.section = "engine",
+     .name = "divide_groups",
+     .doc = "Let the device and the CPU compute parts of the same tensors at once where that is "
+            "faster; the last bits of their sums depend on the division.",
+     .field = [](Config& c) -> Field { return &c.engine.divide_groups; },
+     .flag = "--divide-groups"},
 
     {.section = "queue",
      .name = "depth",

@@ -22,8 +22,15 @@ namespace {
 constexpr int kDefaultContextMax = 8192;
 constexpr int kThreadsMax = 1024;
 
-// What the executor can follow.
-constexpr scheduler::Ladder kExecutorLadder = {.attention_prefill = false, .router_streams = false};
+/// What the executor can follow, as far as it is wanted.
+scheduler::Ladder ladder_for(const EngineOptions& options) {
+    const bool divides = options.divide_groups;
+    return {.splits = divides,
+            .streams = divides,
+            .prefill_streams = divides,
+            .attention_prefill = false,
+            .router_streams = false};
+}
 
 Result<kernels::KvType> parse_kv_type(const std::string& name) {
     if (name == "f16") {
@@ -146,7 +153,7 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
         compute->plan_bytes_ =
             room_for_plan(model, options, shape, compute->catalog_.groups.size());
     }
-    compute->add_scheduler(shape, kv_tokens);
+    compute->add_scheduler(options, shape, kv_tokens);
     if (with_device) {
         BALLAST_TRY_STATUS(compute->add_device(model, options, shape));
     }
@@ -193,7 +200,9 @@ std::optional<scheduler::HardwareProfile> Compute::for_plans(
     return hardware;
 }
 
-void Compute::add_scheduler(const ComputeShape& shape, std::int64_t kv_tokens) {
+void Compute::add_scheduler(const EngineOptions& options,
+                            const ComputeShape& shape,
+                            std::int64_t kv_tokens) {
     group_times_.reserve(catalog_.groups.size() + 1);
     scheduler_ = std::make_unique<scheduler::TensorScheduler>(
         scheduler::SchedulerSetup{.catalog = catalog_,
@@ -201,7 +210,7 @@ void Compute::add_scheduler(const ComputeShape& shape, std::int64_t kv_tokens) {
                                   .device_bytes = static_cast<double>(plan_bytes_),
                                   .reserve = {.tokens = kv_tokens},
                                   .context = shape.context,
-                                  .ladder = kExecutorLadder},
+                                  .ladder = ladder_for(options)},
         clock_);
 }
 

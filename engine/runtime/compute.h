@@ -100,7 +100,9 @@ class Compute {
                                        const EngineOptions& options,
                                        const ComputeShape& shape,
                                        std::size_t n_groups);
-    void add_scheduler(const ComputeShape& shape, std::int64_t kv_tokens);
+    void add_scheduler(const EngineOptions& options,
+                       const ComputeShape& shape,
+                       std::int64_t kv_tokens);
     std::optional<scheduler::HardwareProfile> for_plans(
         const std::optional<scheduler::HardwareProfile>& measured) const;
     Status add_device(const model::Model& model,

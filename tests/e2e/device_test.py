@@ -32,10 +32,17 @@ class OnTheHostDevice(unittest.TestCase):
     def check(self, model, budget):
         none, alone = replies(model)
         self.assertIsNone(none)
-        n_groups, both = replies(model, "--device", "host", "--vram-budget", budget)
+        device = ("--device", "host", "--vram-budget", budget)
+        n_groups, both = replies(model, *device, "--divide-groups", "false")
         self.assertGreater(n_groups, 0)
         self.assertEqual(both, alone)
         print(f"  {model}: {n_groups} groups on the device; {both[0][0]!r}")
+        # Sums of two halves: the first token's probability is the same but for rounding.
+        n_groups, divided = replies(model, *device)
+        self.assertGreater(n_groups, 0)
+        for (_, expected), (_, found) in zip(alone, divided):
+            self.assertAlmostEqual(found[0], expected[0], delta=0.01)
+        print(f"  {model}: divided: {n_groups} groups; {divided[0][0]!r}")
 
     def test_smollm2_replies_as_on_the_cpu(self):
         self.check(SMOLLM2, "40MiB")

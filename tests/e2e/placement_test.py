@@ -48,12 +48,13 @@ class Loop(unittest.TestCase):
                 scraped[labels.group(2), labels.group(1)] = value
         self.assertEqual(shown, scraped)
         for kind in ("attention", "feed_forward", "head"):
-            for device in ("cpu", "device"):
-                key = "weight_bytes" if device == "cpu" else "device_weight_bytes"
-                self.assertEqual(
-                    sum(group[key] for group in placement["groups"]
-                        if (group["device"], group["class"]) == (device, kind)),
-                    shown.get((device, kind), 0), (device, kind))
+            of_kind = [group for group in placement["groups"] if group["class"] == kind]
+            on_device = sum(group["device_weight_bytes"] for group in of_kind)
+            self.assertEqual(on_device, shown.get(("device", kind), 0), kind)
+            # A home is the CPU's memory, of what the device has no copy of. Norms are on both.
+            rest = sum(max(0, group["weight_bytes"] - group["device_weight_bytes"])
+                       for group in of_kind)
+            self.assertEqual(rest, shown.get(("cpu", kind), 0), kind)
         self.assertEqual(sum(group["device_kv_bytes"] for group in placement["groups"]),
                          shown.get(("device", "kv"), 0))
         self.assertEqual(metrics["ballast_plan_version"], placement["plan"]["version"])
@@ -68,10 +69,12 @@ class Loop(unittest.TestCase):
             self.assertIsNone(placement["measured"])
             self.assertNotIn("ballast_limit_fraction", metrics)
             self.assertNotIn("ballast_plan_fraction", metrics)
-            on_device = [group for group in placement["groups"] if group["device"] == "device"]
+            on_device = [group for group in placement["groups"]
+                         if group["resident_parts"] + group["streamed_parts"] > 0]
             self.assertTrue(0 < len(on_device) < len(placement["groups"]) == 61)
             used = sum(of["bytes"] for of in placement["bytes"] if of["device"] == "device")
-            self.assertTrue(BUDGET / 2 < used <= BUDGET, used)
+            # The ring and the activations of a step come on top.
+            self.assertTrue(BUDGET / 3 < used <= BUDGET, used)
             plan = placement["plan"]
             self.assertEqual(plan["version"], 1)
             self.assertTrue(plan["reason"].startswith(f"{len(on_device)} of 61 groups on the "
