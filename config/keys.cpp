@@ -22,7 +22,7 @@ constexpr std::int64_t kContextMax = 1 << 20;
 constexpr std::int64_t kBytesMax = 1 << 30;
 constexpr std::int64_t kVramBytesMax = std::int64_t{1} << 50;
 
-constexpr std::array<Key, 30> kKeys = {{
+constexpr std::array<Key, 31> kKeys = {{
     {.section = "model",
      .name = "path",
      .doc = "The GGUF file that `ballast serve` serves when none is named on the command line.",
@@ -170,6 +170,13 @@ constexpr std::array<Key, 30> kKeys = {{
             "faster; the last bits of their sums depend on the division.",
      .field = [](Config& c) -> Field { return &c.engine.divide_groups; },
      .flag = "--divide-groups"},
+    {.section = "engine",
+     .name = "gpu_monitor",
+     .doc = "Who tells what other programs take of the device: none (nobody does), or script:FILE, "
+            "samples in JSON lines that are played for tests and demonstrations.",
+     .field = [](Config& c) -> Field { return &c.engine.gpu_monitor; },
+     .flag = "--gpu-monitor",
+     .environment_alias = "BALLAST_GPU_MONITOR"},
 
     {.section = "queue",
      .name = "depth",

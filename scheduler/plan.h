@@ -12,8 +12,9 @@ namespace ballast::scheduler {
 
 /// What a plan promises, in seconds and shares; a forecast, not a measurement.
 struct Forecast {
-    double decode_seconds = 0.0;   // one token at the mean depth
-    double prefill_seconds = 0.0;  // the prefill tokens below
+    double decode_seconds = 0.0;      // one token at the mean depth
+    double prefill_seconds = 0.0;     // the prefill tokens below
+    double cpu_decode_seconds = 0.0;  // a token's on the CPU alone
     int depth = 0;
     int prefill_tokens = 0;
     double decode_bound_seconds = 0.0;  // T_LB: what the hardware allows (bound.h)

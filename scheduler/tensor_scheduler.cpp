@@ -82,45 +82,14 @@ SchedulerState TensorScheduler::state() const {
     return state;
 }
 
-double TensorScheduler::usable_device_bytes() const {
+double TensorScheduler::usable(double device_bytes) const {
     const bool has_device = setup_.hardware && setup_.hardware->has_device;
-    return has_device ? setup_.device_bytes : 0.0;
+    return has_device ? device_bytes : 0.0;
 }
 
 void TensorScheduler::make_first_plan() {
-    Plan plan = {.version = 1, .placement = cpu_only(setup_.catalog)};
-    if (!costs_) {
-        plan.reason = "everything on the CPU: this machine has not been measured yet";
-    } else if (usable_device_bytes() <= 0.0) {
-        plan.reason = "everything on the CPU: there is no device";
-        plan.forecast = forecast(plan.placement);
-    } else {
-        const PlanResult result = make_plan({.catalog = &setup_.catalog,
-                                             .costs = *costs_,
-                                             .memory_bytes = usable_device_bytes(),
-                                             .reserve = setup_.reserve,
-                                             .depth = setup_.context / 2,
-                                             .prefill_tokens = kPrefillTokens,
-                                             .prefill_weight = 4.0,
-                                             .decode_weight = 1.0,
-                                             .ladder = setup_.ladder});
-        plan.placement = result.plan.placement;
-        plan.forecast = forecast(plan.placement);
-        plan.forecast.gap = result.gap;
-        const auto on_device =
-            std::count_if(plan.placement.groups.begin(),
-                          plan.placement.groups.end(),
-                          [](const GroupPlacement& placed) {
-                              return placed.resident + placed.streamed > 0 || placed.shared_on_device;
-                          });
-        plan.reason = fmt::format(
-            "{} of {} groups on the device, {:.1f} ms a token where the CPU alone would take "
-            "{:.1f}",
-            on_device,
-            plan.placement.groups.size(),
-            1e3 * plan.forecast.decode_seconds,
-            1e3 * forecast(cpu_only(setup_.catalog)).decode_seconds);
-    }
+    Plan plan = best_plan(setup_.device_bytes);
+    plan.version = 1;
     const std::string text = "Plan 1: " + plan.reason + ".";
     {
         const std::lock_guard lock(mutex_);
@@ -131,24 +100,93 @@ void TensorScheduler::make_first_plan() {
     decide("start", text);
 }
 
-Forecast TensorScheduler::forecast(const Placement& placement) const {
+Plan TensorScheduler::plan_for(double device_bytes) {
+    const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    return best_plan(device_bytes);
+}
+
+Plan TensorScheduler::best_plan(double device_bytes) const {
+    Plan plan = {.placement = cpu_only(setup_.catalog)};
+    if (!costs_) {
+        plan.reason = "everything on the CPU: this machine has not been measured yet";
+        return plan;
+    }
+    if (usable(device_bytes) <= 0.0) {
+        const bool without = usable(1.0) <= 0.0;
+        plan.reason = without ? "everything on the CPU: there is no device"
+                              : "everything on the CPU: nothing of the device may be used";
+        plan.forecast = forecast(plan.placement, device_bytes);
+        return plan;
+    }
+    const PlanResult result = make_plan({.catalog = &setup_.catalog,
+                                         .costs = plan_costs(),
+                                         .memory_bytes = usable(device_bytes),
+                                         .reserve = setup_.reserve,
+                                         .depth = setup_.context / 2,
+                                         .prefill_tokens = kPrefillTokens,
+                                         .prefill_weight = 4.0,
+                                         .decode_weight = 1.0,
+                                         .ladder = setup_.ladder});
+    plan.placement = result.plan.placement;
+    plan.forecast = forecast(plan.placement, device_bytes);
+    plan.forecast.gap = result.gap;
+    const auto on_device =
+        std::count_if(plan.placement.groups.begin(),
+                      plan.placement.groups.end(),
+                      [](const GroupPlacement& placed) {
+                          return placed.resident + placed.streamed > 0 || placed.shared_on_device;
+                      });
+    plan.reason = fmt::format(
+        "{} of {} groups on the device, {:.1f} ms a token where the CPU alone would take {:.1f}",
+        on_device,
+        plan.placement.groups.size(),
+        1e3 * plan.forecast.decode_seconds,
+        1e3 * plan.forecast.cpu_decode_seconds);
+    return plan;
+}
+
+void TensorScheduler::adopt(Plan next,
+                            double device_bytes,
+                            const std::string& cause,
+                            const std::string& why) {
+    const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    setup_.device_bytes = device_bytes;
+    next.version = plan()->version + 1;
+    const std::string text = fmt::format("{} Plan {}: {}.", why, next.version, next.reason);
+    {
+        const std::lock_guard lock(mutex_);
+        state_.plan = std::make_shared<const Plan>(std::move(next));
+    }
+    refresh_curve();
+    decide(cause, text);
+}
+
+Forecast TensorScheduler::forecast(const Placement& placement, double device_bytes) const {
     Forecast forecast = {.depth = setup_.context / 2, .prefill_tokens = kPrefillTokens};
     const StepShape decode = {.tokens = 1, .depth = forecast.depth};
     const StepShape prefill = {.tokens = forecast.prefill_tokens, .depth = 0};
-    forecast.decode_seconds = predicted(decode, placement);
-    forecast.prefill_seconds = predicted(prefill, placement);
-    forecast.decode_bound_seconds = bound(decode);
-    forecast.prefill_bound_seconds = bound(prefill);
+    const CostModel costs = plan_costs();
+    forecast.decode_seconds = predicted(costs, decode, placement);
+    forecast.prefill_seconds = predicted(costs, prefill, placement);
+    forecast.cpu_decode_seconds = predicted(costs, decode, cpu_only(setup_.catalog));
+    forecast.decode_bound_seconds = bound(decode, device_bytes);
+    forecast.prefill_bound_seconds = bound(prefill, device_bytes);
     return forecast;
 }
 
-double TensorScheduler::predicted(const StepShape& step, const Placement& placement) const {
-    return StepModel(setup_.catalog, *costs_, {.shape = step}).seconds(placement);
+CostModel TensorScheduler::plan_costs() const {
+    return setup_.plans_by_profile ? CostModel(*setup_.hardware) : *costs_;
 }
 
-double TensorScheduler::bound(const StepShape& step) const {
+double TensorScheduler::predicted(const CostModel& costs,
+                                  const StepShape& step,
+                                  const Placement& placement) const {
+    return StepModel(setup_.catalog, costs, {.shape = step}).seconds(placement);
+}
+
+double TensorScheduler::bound(const StepShape& step, double device_bytes) const {
     return step_bound_seconds(
-        costs_->hardware(), setup_.catalog, step, Locality::kUniform, usable_device_bytes());
+        costs_->hardware(), setup_.catalog, step, Locality::kUniform, usable(device_bytes));
 }
 
 void TensorScheduler::refresh_curve() {
@@ -162,8 +200,8 @@ void TensorScheduler::refresh_curve() {
             static_cast<int>(static_cast<std::size_t>(setup_.context) * i / (Curve::kPoints - 1));
         const StepShape shape = {.tokens = 1, .depth = depth};
         curve_.depth[i] = depth;
-        curve_.seconds[i] = predicted(shape, placement);
-        curve_.bound[i] = bound(shape);
+        curve_.seconds[i] = predicted(*costs_, shape, placement);
+        curve_.bound[i] = bound(shape, setup_.device_bytes);
     }
 }
 
@@ -174,7 +212,7 @@ void TensorScheduler::set_hardware(HardwareProfile hardware) {
     costs_.emplace(*setup_.hardware);
     Plan next = *plan();
     ++next.version;
-    next.forecast = forecast(next.placement);
+    next.forecast = forecast(next.placement, setup_.device_bytes);
     next.reason = "the same placement, forecast from this machine's measured profile";
     const std::string text = fmt::format("Plan {}: {}.", next.version, next.reason);
     {

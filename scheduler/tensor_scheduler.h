@@ -26,6 +26,8 @@ struct SchedulerSetup {
     double device_bytes = 0.0;                     // for weights, KV cache and ring; 0: no device
     KvReserve reserve = {};
     int context = 4096;
+    /// Plans follow the profile, whatever steps have taken: for a device that only plays one.
+    bool plans_by_profile = false;
     Ladder ladder = {};  // what the executor can do
 };
 
@@ -42,7 +44,7 @@ struct GroupTime {
 struct Decision {
     std::uint64_t number = 0;  // counts from 1
     std::int64_t unix_seconds = 0;
-    std::string cause = {};  // "start", "profile"
+    std::string cause = {};  // "start", "profile", or what changed the device's share
     std::string text = {};   // what was decided, and why
 };
 
@@ -73,6 +75,12 @@ class TensorScheduler {
     /// because the executor does not move weights while it runs.
     void set_hardware(HardwareProfile hardware);
 
+    /// What would be best with so many bytes of the device; for adopt(), or to be dropped.
+    Plan plan_for(double device_bytes);
+    /// This plan is followed from now on. `cause` has few values; `why` is a sentence that goes
+    /// before the plan's own.
+    void adopt(Plan plan, double device_bytes, const std::string& cause, const std::string& why);
+
     /// Times of a step that decoded one token at this depth: they correct the cost model. Of many
     /// groups only some are looked at in a step, in turn.
     void observe_decode(int depth, double seconds, std::span<const GroupTime> groups);
@@ -91,12 +99,17 @@ class TensorScheduler {
     };
 
     void make_first_plan();
-    Forecast forecast(const Placement& placement) const;
-    double predicted(const StepShape& step, const Placement& placement) const;
-    double bound(const StepShape& step) const;
+    Plan best_plan(double device_bytes) const;
+    double usable(double device_bytes) const;
+    Forecast forecast(const Placement& placement, double device_bytes) const;
+    /// What plans and their forecasts go by.
+    CostModel plan_costs() const;
+    double predicted(const CostModel& costs,
+                     const StepShape& step,
+                     const Placement& placement) const;
+    double bound(const StepShape& step, double device_bytes) const;
     void refresh_curve();
     void decide(const std::string& cause, std::string text);
-    double usable_device_bytes() const;
 
     SchedulerSetup setup_;
     const Clock& clock_;

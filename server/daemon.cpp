@@ -25,6 +25,7 @@
 #include "engine/runtime/engine.h"
 #include "engine/runtime/idle_profiler.h"
 #include "engine/runtime/loaded_model.h"
+#include "engine/runtime/monitor_choice.h"
 #include "server/api/model_state.h"
 #include "server/api/routes.h"
 #include "server/api/services.h"
@@ -50,6 +51,7 @@ namespace {
 /// What the loading thread makes.
 struct Loading {
     std::optional<runtime::LoadedModel> model;
+    std::unique_ptr<scheduler::SampleScript> script;  // null: nobody tells of others
     std::unique_ptr<runtime::IdleProfiler> profiler;
     std::unique_ptr<runtime::Engine> engine;
     Status status;
@@ -59,8 +61,13 @@ struct Loading {
 /// handlers borrow all that stands above it.
 class Daemon {
   public:
-    Daemon(config::Config config, std::string profiles, Notifier notifier, Signals signals)
+    Daemon(config::Config config,
+           std::vector<scheduler::LoadSample> samples,
+           std::string profiles,
+           Notifier notifier,
+           Signals signals)
         : config_(std::move(config)),
+          samples_(std::move(samples)),
           profile_folder_(std::move(profiles)),
           notifier_(std::move(notifier)),
           signals_(signals),
@@ -79,9 +86,12 @@ class Daemon {
                     .admission = admission_,
                     .registry = registry_,
                     .request_metrics = request_metrics_,
+                    .pauses = pauses_,
                     .clock = clock_,
                     .ids = ids_} {
         registry_.set_queue_depth_source([this] { return static_cast<double>(queue_.size()); });
+        // The engine's thread may sleep while there is nothing to do.
+        pauses_.set_listener([this] { queue_.wake(); });
         api::add_routes(router_, services_);
     }
 
@@ -115,6 +125,7 @@ class Daemon {
     void notify(const std::string& state) const;
 
     const config::Config config_;
+    const std::vector<scheduler::LoadSample> samples_;  // of the script to be played, if any
     const std::string profile_folder_;
     const Notifier notifier_;
     Signals signals_;
@@ -126,6 +137,7 @@ class Daemon {
     metrics::RequestMetrics request_metrics_;
     queue::RequestQueue queue_;
     queue::Admission admission_;
+    scheduler::Pauses pauses_;
     api::ModelState model_state_;
     api::IdSource ids_;
     api::Services services_;
@@ -168,10 +180,16 @@ Status Daemon::load() {
     BALLAST_TRY(loading_.model, runtime::load_model(path, config_.model.chat_template));
     BALLAST_TRY(const runtime::StoredProfile stored,
                 runtime::stored_profile(config_.engine, profile_folder_));
+    runtime::EngineParts parts = {.hardware = stored.profile, .pauses = &pauses_};
+    if (!samples_.empty()) {
+        loading_.script = std::make_unique<scheduler::SampleScript>(samples_, clock_.now());
+        parts.monitor = loading_.script.get();
+        parts.host.truth = runtime::host_truth(*loading_.script, clock_);
+    }
     BALLAST_TRY(
         loading_.engine,
         runtime::Engine::create(
-            *loading_.model, config_.engine, queue_, engine_metrics_, clock_, stored.profile));
+            *loading_.model, config_.engine, queue_, engine_metrics_, clock_, std::move(parts)));
     if (config_.engine.profile_when_idle) {
         loading_.profiler = std::make_unique<runtime::IdleProfiler>(
             *loading_.model->model, profile_folder_, clock_);
@@ -201,21 +219,21 @@ Status Daemon::become_ready() {
     }
     runtime::Engine& engine = *loading_.engine;
     engine.start();
-    const std::vector<runtime::PlacedBytes> placed =
-        runtime::placed_bytes(engine.catalog(), engine.residency());
+    const auto placed = [&engine] {
+        return runtime::placed_bytes(engine.catalog(), *engine.load().residency);
+    };
+    const auto load = [&engine] { return engine.load(); };
     const auto state = [&engine] { return engine.scheduler().state(); };
-    model_state_.set_ready(
-        api::describe_model(*loading_.model,
-                            {.alias = config_.api.model_alias,
-                             .created = clock_.unix_seconds(),
-                             .context = engine.context(),
-                             .parallel = engine.parallel(),
-                             .engine_failure = [&engine] { return engine.failure(); },
-                             .placement = {.catalog = &engine.catalog(),
-                                           .residency = &engine.residency(),
-                                           .bytes = placed,
-                                           .state = state}}));
-    scheduler_metrics_.start(placed, state);
+    model_state_.set_ready(api::describe_model(
+        *loading_.model,
+        {.alias = config_.api.model_alias,
+         .created = clock_.unix_seconds(),
+         .context = engine.context(),
+         .parallel = engine.parallel(),
+         .engine_failure = [&engine] { return engine.failure(); },
+         .placement = {
+             .catalog = &engine.catalog(), .load = load, .bytes = placed, .state = state}}));
+    scheduler_metrics_.start({.placed = placed, .state = state, .load = load});
     print_summary();
     notify(fmt::format("READY=1\nSTATUS=Serving {}", loading_.model->id));
     return {};
@@ -332,8 +350,11 @@ Status serve_checked(const config::Loaded& loaded, const config::Environment& en
         BALLAST_TRY(config.server.host, cli::host_of_socket(socket));
     }
     BALLAST_TRY_STATUS(cli::check_loopback(config.server.host));
+    BALLAST_TRY(std::vector<scheduler::LoadSample> samples,
+                runtime::read_monitor_script(config.engine));
     BALLAST_TRY(const Signals signals, Signals::install());
     Daemon daemon(std::move(config),
+                  std::move(samples),
                   config::profile_folder(environment),
                   Notifier::from_environment(environment),
                   signals);

@@ -22,6 +22,12 @@ struct Chunk {
     std::size_t size_bytes = 0;
 };
 
+/// What a device knows of its memory.
+struct MemoryUse {
+    std::uint64_t bytes = 0;      // of all chunks that are not freed
+    std::uint64_t n_refused = 0;  // allocations that it had no memory for, so far
+};
+
 /// A point in a queue. Events of one queue complete in order.
 enum class Event : std::uint64_t {};
 enum class Queue { kCompute, kCopy };
@@ -70,6 +76,8 @@ class Backend {
     virtual Result<Chunk> allocate_chunk(std::size_t size_bytes) = 0;
     /// Only after the last event that reads it.
     virtual void free_chunk(Chunk chunk) = 0;
+    /// The device's own view of its chunks.
+    virtual MemoryUse memory_use() const = 0;
     /// Host memory that the device copies from and to fastest (pinned, where there is such a
     /// thing): at least so many bytes, mapped, of any content. It counts as the host's, and is
     /// scarce: a few buffers to stage through, taken in advance. What is left at the end goes back

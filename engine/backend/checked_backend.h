@@ -27,6 +27,7 @@ class CheckedBackend final : public Backend {
     Status reserve(const StepLimits& limits) override { return inner_.reserve(limits); }
     Result<Chunk> allocate_chunk(std::size_t size_bytes) override;
     void free_chunk(Chunk chunk) override;
+    MemoryUse memory_use() const override { return inner_.memory_use(); }
     Result<Chunk> allocate_host(std::size_t size_bytes) override;
     void free_host(Chunk chunk) override;
     Result<Event> copy_in(std::byte* device, std::span<const std::byte> host) override;

@@ -85,6 +85,7 @@ Result<Chunk> CpuBackend::allocate_chunk(std::size_t size_bytes) {
     void* data =
         mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) {
+        ++n_refused_;
         return fail(ErrorCode::kOutOfMemory,
                     fmt::format("cannot allocate {} MiB of memory", size_bytes / kMiB));
     }
@@ -97,6 +98,14 @@ void CpuBackend::free_chunk(Chunk chunk) {
     BALLAST_CHECK(found != chunks_.end());
     munmap(found->first, found->second);
     chunks_.erase(found);
+}
+
+MemoryUse CpuBackend::memory_use() const {
+    MemoryUse use = {.n_refused = n_refused_};
+    for (const auto& [data, size_bytes] : chunks_) {
+        use.bytes += size_bytes;
+    }
+    return use;
 }
 
 Result<Chunk> CpuBackend::allocate_host(std::size_t size_bytes) {

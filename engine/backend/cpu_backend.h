@@ -35,6 +35,7 @@ class CpuBackend final : public Backend {
     Status reserve(const StepLimits& limits) override;
     Result<Chunk> allocate_chunk(std::size_t size_bytes) override;
     void free_chunk(Chunk chunk) override;
+    MemoryUse memory_use() const override;
     /// Ordinary memory: the CPU copies from none faster.
     Result<Chunk> allocate_host(std::size_t size_bytes) override;
     void free_host(Chunk chunk) override { free_chunk(chunk); }
@@ -159,6 +160,7 @@ class CpuBackend final : public Backend {
     const kernels::KernelTable& kernels_;
     ThreadPool& pool_;
     std::map<std::byte*, std::size_t> chunks_;
+    std::uint64_t n_refused_ = 0;
     AlignedBuffer<std::byte> packed_;
     std::vector<ThreadScratch> scratch_;  // by thread
     std::vector<AttentionItem> attention_items_;

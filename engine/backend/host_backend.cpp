@@ -22,7 +22,8 @@ HostBackend::HostBackend(const kernels::KernelTable& kernels,
       memory_(options.shared_memory != nullptr ? options.shared_memory
                                                : std::make_shared<PacedMemory>(clock, 0.0)),
       pool_(options.threads),
-      cpu_(kernels, pool_) {
+      cpu_(kernels, pool_),
+      n_losses_(options.truth ? options.truth().n_losses : 0) {
     for (std::size_t i = 0; i < kQueues; ++i) {
         lanes_[i] = std::make_unique<Lane>(options.faults.seed + i);
     }
@@ -66,19 +67,20 @@ Status HostBackend::reserve(const StepLimits& limits) {
 }
 
 Result<Chunk> HostBackend::allocate_chunk(std::size_t size_bytes) {
-    {
-        const std::lock_guard lock(mutex_);
-        if (lost_) {
-            return lost_error();
-        }
+    if (is_lost()) {
+        return lost_error();
     }
     if (++n_allocations_ == options_.faults.failed_allocation) {
+        ++n_refused_;
         return fail(ErrorCode::kOutOfMemory, "the device gave no memory (a planned fault)");
     }
-    if (size_bytes > options_.memory_bytes - used_bytes_) {
+    const std::uint64_t limit = limit_bytes();
+    const std::uint64_t left = limit > used_bytes_ ? limit - used_bytes_ : 0;
+    if (size_bytes > left) {
+        ++n_refused_;
         return fail(ErrorCode::kOutOfMemory,
                     fmt::format("the device has {} bytes of its {} left, which {} exceed",
-                                options_.memory_bytes - used_bytes_,
+                                left,
                                 format_byte_size(options_.memory_bytes),
                                 size_bytes));
     }
@@ -86,6 +88,18 @@ Result<Chunk> HostBackend::allocate_chunk(std::size_t size_bytes) {
     chunks_.emplace(chunk.data, size_bytes);
     used_bytes_ += size_bytes;
     return chunk;
+}
+
+std::uint64_t HostBackend::limit_bytes() const {
+    return options_.truth ? std::min(options_.memory_bytes, options_.truth().left_bytes)
+                          : options_.memory_bytes;
+}
+
+bool HostBackend::is_lost() {
+    const bool now = options_.truth && options_.truth().n_losses > n_losses_;
+    const std::lock_guard lock(mutex_);
+    lost_ = lost_ || now;
+    return lost_;
 }
 
 void HostBackend::free_chunk(Chunk chunk) {
@@ -97,11 +111,8 @@ void HostBackend::free_chunk(Chunk chunk) {
 }
 
 Result<Chunk> HostBackend::allocate_host(std::size_t size_bytes) {
-    {
-        const std::lock_guard lock(mutex_);
-        if (lost_) {
-            return lost_error();
-        }
+    if (is_lost()) {
+        return lost_error();
     }
     if (++n_host_allocations_ == options_.faults.failed_host) {
         return fail(ErrorCode::kOutOfMemory, "no memory could be pinned (a planned fault)");
@@ -142,12 +153,12 @@ Result<Event> HostBackend::submit(std::span<const OpRecord> ops, const StepConte
 }
 
 Result<Event> HostBackend::put(Queue queue, Work work) {
+    if (is_lost()) {
+        return lost_error();
+    }
     std::uint64_t number = 0;
     {
         const std::lock_guard lock(mutex_);
-        if (lost_) {
-            return lost_error();
-        }
         Lane& to = lane(queue);
         if (to.n_put - to.n_done == kDepth) {
             return fail(ErrorCode::kOverloaded, "the device's queue is full");

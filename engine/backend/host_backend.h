@@ -6,6 +6,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,6 +31,10 @@ struct HostPace {
     double gflops = 0.0;     // 1e9 operations a second
     double link_gbps = 0.0;  // 1e9 bytes a second of a copy, either way
     Nanoseconds latency{0};  // added to each submission and each copy
+
+    bool is_set() const {
+        return read_gbps > 0.0 || gflops > 0.0 || link_gbps > 0.0 || latency.count() > 0;
+    }
 };
 
 /// Failures on purpose; calls are counted from 1, 0 is never.
@@ -42,6 +47,12 @@ struct FaultPlan {
     Nanoseconds delay_max{0};              // everything starts late by a random time up to this
 };
 
+/// What befalls the device from outside, as of now.
+struct HostTruth {
+    std::uint64_t left_bytes = 0;  // of its memory, beside what others use
+    std::uint64_t n_losses = 0;    // how often it was lost; one that is made anew works
+};
+
 struct HostOptions {
     int threads = 1;
     std::uint64_t memory_bytes = 256 * kMiB;  // chunks in use together; kernels' scratch is beside
@@ -50,6 +61,9 @@ struct HostOptions {
     /// What its copies share with a paced CPU; null: they have the memory to themselves.
     std::shared_ptr<PacedMemory> shared_memory = nullptr;
     std::vector<quant::QuantType> refused_types = {};  // it says it has no kernels for these
+    /// Asked at each allocation, so that what others have taken is refused at once, and at each
+    /// copy and submission. Null: nobody else is there.
+    std::function<HostTruth()> truth = nullptr;
 };
 
 /// Used by one thread, which it never makes wait but in wait() and reserve(). The kernel table and
@@ -88,6 +102,9 @@ class HostBackend final : public Backend {
     Status wait(Event event) override;
     Nanoseconds busy_time(Event event) const override;
 
+    MemoryUse memory_use() const override {
+        return {.bytes = used_bytes_, .n_refused = n_refused_};
+    }
     /// Bytes of all chunks.
     std::uint64_t used_bytes() const { return used_bytes_; }
 
@@ -131,6 +148,9 @@ class HostBackend final : public Backend {
     void carry_out(const Work& work, Lane& lane);
     /// Returns when it is that time, or when the device ends.
     void wait_until(Nanoseconds time);
+    /// What of its memory may be used at all, now.
+    std::uint64_t limit_bytes() const;
+    bool is_lost();
     static tl::unexpected<Error> lost_error();
 
     const Clock& clock_;
@@ -140,6 +160,8 @@ class HostBackend final : public Backend {
     CpuBackend cpu_;  // its memory is the owner's business, its kernels the compute thread's
     std::map<std::byte*, std::size_t> chunks_;
     std::uint64_t used_bytes_ = 0;
+    std::uint64_t n_refused_ = 0;
+    std::uint64_t n_losses_ = 0;  // that were before it was made
     std::uint64_t n_allocations_ = 0;
     std::uint64_t n_host_allocations_ = 0;
     std::uint64_t n_submissions_ = 0;

@@ -39,6 +39,7 @@ class PacedCpu final : public Backend {
         return inner_.allocate_chunk(size_bytes);
     }
     void free_chunk(Chunk chunk) override { inner_.free_chunk(chunk); }
+    MemoryUse memory_use() const override { return inner_.memory_use(); }
     Result<Chunk> allocate_host(std::size_t size_bytes) override {
         return inner_.allocate_host(size_bytes);
     }

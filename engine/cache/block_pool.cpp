@@ -36,6 +36,21 @@ void BlockPool::release(std::int32_t block) {
     }
 }
 
+std::vector<BlockRun> BlockPool::used() const {
+    std::vector<BlockRun> runs;
+    for (int block = 0; block < n_blocks(); ++block) {
+        if (references(block) == 0) {
+            continue;
+        }
+        if (!runs.empty() && runs.back().first + runs.back().n == block) {
+            ++runs.back().n;
+        } else {
+            runs.push_back({.first = block, .n = 1});
+        }
+    }
+    return runs;
+}
+
 int BlockPool::references(std::int32_t block) const {
     return references_[static_cast<std::size_t>(block)];
 }

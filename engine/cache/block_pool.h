@@ -10,6 +10,12 @@
 
 namespace ballast::cache {
 
+/// Logical blocks [first, first + n).
+struct BlockRun {
+    int first = 0;
+    int n = 0;
+};
+
 /// Counts references to logical blocks. Engine thread.
 class BlockPool {
   public:
@@ -23,6 +29,8 @@ class BlockPool {
     void release(std::int32_t block);
 
     int references(std::int32_t block) const;
+    /// Those that have any, in runs.
+    std::vector<BlockRun> used() const;
     int n_blocks() const { return static_cast<int>(references_.size()); }
     int n_used() const { return n_blocks() - static_cast<int>(free_.size()); }
 

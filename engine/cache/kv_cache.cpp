@@ -2,6 +2,10 @@
 // Takes each placement's storage from its device and lays the views over it.
 #include "engine/cache/kv_cache.h"
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "engine/base/check.h"
 
 namespace ballast::cache {
@@ -11,6 +15,28 @@ namespace {
 std::size_t element_bytes(kernels::KvType type) {
     return type == kernels::KvType::kF16 ? 2 : 4;
 }
+
+/// Copies of one device that are on their way together.
+class Crossing {
+  public:
+    explicit Crossing(backend::Backend& device) : device_(device) {}
+
+    template <class Put>
+    Status put(const Put& put) {
+        auto event = put(device_);
+        if (!event && event.error().code == ErrorCode::kOverloaded && last_) {
+            BALLAST_TRY_STATUS(device_.wait(*last_));
+            event = put(device_);
+        }
+        BALLAST_TRY(last_, std::move(event));
+        return {};
+    }
+    Status finish() { return last_ ? device_.wait(*last_) : Status(); }
+
+  private:
+    backend::Backend& device_;
+    std::optional<backend::Event> last_ = {};
+};
 
 }  // namespace
 
@@ -33,54 +59,162 @@ Result<KvCache::Storage> KvCache::take(backend::Backend& backend, std::size_t by
     return storage;
 }
 
-Result<std::unique_ptr<KvCache>> KvCache::create(const KvShape& shape,
-                                                 int n_blocks,
-                                                 std::span<const KvPlacement> placements) {
-    std::unique_ptr<KvCache> cache(new KvCache());
+Result<KvCache::Layer> KvCache::take_layer(std::span<const KvPlacement> placements) const {
     const std::size_t head_bytes = static_cast<std::size_t>(kernels::kKvBlockTokens) *
-                                   static_cast<std::size_t>(shape.head_dim) *
-                                   element_bytes(shape.type);
-    cache->ranges_.reserve(placements.size());
-    std::vector<std::size_t> first_range(static_cast<std::size_t>(shape.n_layers) + 1, 0);
+                                   static_cast<std::size_t>(shape_.head_dim) *
+                                   element_bytes(shape_.type);
+    Layer layer;
+    int covered = 0;
     for (const KvPlacement& placement : placements) {
+        BALLAST_CHECK(placement.first_head == covered);
+        covered += placement.n_heads;
         const std::size_t block_bytes = head_bytes * static_cast<std::size_t>(placement.n_heads);
-        const std::size_t total_bytes = block_bytes * static_cast<std::size_t>(n_blocks);
+        const std::size_t total_bytes = block_bytes * static_cast<std::size_t>(n_blocks_);
         auto taken = take(*placement.backend, total_bytes);
         if (!taken && placement.fallback != nullptr) {
             taken = take(*placement.fallback, total_bytes);
         }
-        BALLAST_TRY(const Storage storage, std::move(taken));
-        cache->storage_.push_back(storage);
-        cache->ranges_.push_back({.first_head = placement.first_head,
-                                  .n_heads = placement.n_heads,
-                                  .keys = storage.keys.data,
-                                  .values = storage.values.data,
-                                  .block_bytes = block_bytes,
-                                  .head_bytes = head_bytes});
-        ++first_range[static_cast<std::size_t>(placement.layer) + 1];
-    }
-    const std::span<const backend::KvRangeView> ranges(cache->ranges_);
-    std::size_t begin = 0;
-    for (int layer = 0; layer < shape.n_layers; ++layer) {
-        const std::size_t n = first_range[static_cast<std::size_t>(layer) + 1];
-        const auto layer_ranges = ranges.subspan(begin, n);
-        int covered = 0;
-        for (const backend::KvRangeView& range : layer_ranges) {
-            BALLAST_CHECK(range.first_head == covered);
-            covered += range.n_heads;
+        if (!taken) {
+            give_back(layer);
+            return tl::unexpected(std::move(taken).error());
         }
-        BALLAST_CHECK(covered == shape.n_kv_heads);
-        cache->layers_.push_back({.type = shape.type, .ranges = layer_ranges});
-        begin += n;
+        layer.storage.push_back(*taken);
+        layer.ranges.push_back({.first_head = placement.first_head,
+                                .n_heads = placement.n_heads,
+                                .keys = taken->keys.data,
+                                .values = taken->values.data,
+                                .block_bytes = block_bytes,
+                                .head_bytes = head_bytes});
     }
+    BALLAST_CHECK(covered == shape_.n_kv_heads);
+    return layer;
+}
+
+Result<std::unique_ptr<KvCache>> KvCache::create(const KvShape& shape,
+                                                 int n_blocks,
+                                                 std::span<const KvPlacement> placements) {
+    std::unique_ptr<KvCache> cache(new KvCache(shape, n_blocks));
+    cache->storage_.resize(static_cast<std::size_t>(shape.n_layers));
+    cache->layers_.resize(static_cast<std::size_t>(shape.n_layers), {.type = shape.type});
+    for (int layer = 0; layer < shape.n_layers; ++layer) {
+        std::size_t n = 0;
+        while (n < placements.size() && placements[n].layer == layer) {
+            ++n;
+        }
+        BALLAST_TRY(Layer storage, cache->take_layer(placements.first(n)));
+        cache->settle(layer, std::move(storage));
+        placements = placements.subspan(n);
+    }
+    BALLAST_CHECK(placements.empty());
     return cache;
 }
 
 KvCache::~KvCache() {
-    for (const Storage& storage : storage_) {
+    for (const Layer& layer : storage_) {
+        give_back(layer);
+    }
+}
+
+std::uint64_t KvCache::bytes_on(DeviceId device) const {
+    std::uint64_t sum = 0;
+    for (const Layer& layer : storage_) {
+        for (const Storage& storage : layer.storage) {
+            if (storage.backend->device() == device) {
+                sum += storage.keys.size_bytes + storage.values.size_bytes;
+            }
+        }
+    }
+    return sum;
+}
+
+int KvCache::n_heads_on(int layer, DeviceId device) const {
+    const Layer& of = storage_[static_cast<std::size_t>(layer)];
+    int sum = 0;
+    for (std::size_t i = 0; i < of.ranges.size(); ++i) {
+        sum += of.storage[i].backend->device() == device ? of.ranges[i].n_heads : 0;
+    }
+    return sum;
+}
+
+void KvCache::give_back(const Layer& layer) {
+    for (const Storage& storage : layer.storage) {
         storage.backend->free_chunk(storage.keys);
         storage.backend->free_chunk(storage.values);
     }
+}
+
+void KvCache::settle(int layer, Layer storage) {
+    const auto index = static_cast<std::size_t>(layer);
+    give_back(storage_[index]);
+    storage_[index] = std::move(storage);
+    layers_[index].ranges = storage_[index].ranges;
+}
+
+Status KvCache::copy(const Layer& from, const Layer& to, std::span<const BlockRun> used) {
+    Status status;
+    for (std::size_t target = 0; target < to.ranges.size(); ++target) {
+        for (std::size_t source = 0; source < from.ranges.size(); ++source) {
+            const backend::KvRangeView& old = from.ranges[source];
+            const backend::KvRangeView& now = to.ranges[target];
+            const int first = std::max(old.first_head, now.first_head);
+            const int end = std::min(old.first_head + old.n_heads, now.first_head + now.n_heads);
+            const bool outwards = to.storage[target].backend->device() == DeviceId::kCpu;
+            BALLAST_CHECK(outwards || first >= end ||
+                          from.storage[source].backend->device() == DeviceId::kCpu);
+            // What is on the CPU on both sides is copied by it.
+            Crossing crossing(outwards ? *from.storage[source].backend
+                                       : *to.storage[target].backend);
+            for (const BlockRun& run : used) {
+                for (const auto& [to_data, from_data] :
+                     {std::pair{now.keys, old.keys}, std::pair{now.values, old.values}}) {
+                    if (first >= end || !status) {
+                        continue;
+                    }
+                    const auto offset = [&](const backend::KvRangeView& range) {
+                        return static_cast<std::size_t>(run.first) * range.block_bytes +
+                               static_cast<std::size_t>(first - range.first_head) *
+                                   range.head_bytes;
+                    };
+                    const backend::Strips strips{
+                        .row_bytes = static_cast<std::size_t>(end - first) * old.head_bytes,
+                        .n_rows = static_cast<std::size_t>(run.n),
+                        .device_stride = outwards ? old.block_bytes : now.block_bytes,
+                        .host_stride = outwards ? now.block_bytes : old.block_bytes};
+                    status = crossing.put(
+                        [&, to_data = to_data, from_data = from_data](backend::Backend& device) {
+                            std::byte* const there = to_data + offset(now);
+                            const std::byte* const here = from_data + offset(old);
+                            return outwards ? device.copy_strips_out(
+                                                  backend::Queue::kCopy, there, here, strips)
+                                            : device.copy_strips_in(
+                                                  backend::Queue::kCopy, there, here, strips);
+                        });
+                }
+            }
+            // Also after a failure: nothing may still be on its way when memory is given back.
+            const Status done = crossing.finish();
+            status = status ? done : status;
+        }
+    }
+    return status;
+}
+
+Status KvCache::move(int layer,
+                     std::span<const KvPlacement> placements,
+                     std::span<const BlockRun> used) {
+    BALLAST_TRY(Layer storage, take_layer(placements));
+    if (Status status = copy(storage_[static_cast<std::size_t>(layer)], storage, used); !status) {
+        give_back(storage);
+        return status;
+    }
+    settle(layer, std::move(storage));
+    return {};
+}
+
+Status KvCache::move_without_contents(int layer, std::span<const KvPlacement> placements) {
+    BALLAST_TRY(Layer storage, take_layer(placements));
+    settle(layer, std::move(storage));
+    return {};
 }
 
 }  // namespace ballast::cache

@@ -8,6 +8,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/base/result.h"
+#include "engine/cache/block_pool.h"
 
 namespace ballast::cache {
 
@@ -44,22 +45,40 @@ class KvCache {
 
     /// One view a layer.
     std::span<const backend::KvLayerView> layers() const { return layers_; }
-    /// Where a placement's heads went.
-    const backend::Backend& backend_of(std::size_t placement) const {
-        return *storage_[placement].backend;
-    }
+    /// Puts a layer's heads where these placements say and gives the old storage back. The blocks
+    /// in use keep what they hold; heads move between the CPU and a device, not between two
+    /// devices. No step runs meanwhile. An error (kOutOfMemory, kDeviceLost) leaves everything
+    /// where it was.
+    Status move(int layer, std::span<const KvPlacement> placements, std::span<const BlockRun> used);
+    /// The same for contents that are lost with their device.
+    Status move_without_contents(int layer, std::span<const KvPlacement> placements);
+    /// Of the storage that is there.
+    std::uint64_t bytes_on(DeviceId device) const;
+    /// How many of a layer's heads have theirs there.
+    int n_heads_on(int layer, DeviceId device) const;
 
   private:
+    /// Keys and values of one range of heads.
     struct Storage {
         backend::Backend* backend = nullptr;
         backend::Chunk keys = {};
         backend::Chunk values = {};
     };
-    KvCache() = default;
+    struct Layer {
+        std::vector<Storage> storage = {};
+        std::vector<backend::KvRangeView> ranges = {};  // over it
+    };
+    KvCache(const KvShape& shape, int n_blocks) : shape_(shape), n_blocks_(n_blocks) {}
     static Result<Storage> take(backend::Backend& backend, std::size_t bytes);
-    std::vector<Storage> storage_;              // by placement
-    std::vector<backend::KvRangeView> ranges_;  // by placement
-    std::vector<backend::KvLayerView> layers_;  // by layer, into ranges_
+    Result<Layer> take_layer(std::span<const KvPlacement> placements) const;
+    static void give_back(const Layer& layer);
+    void settle(int layer, Layer storage);
+    static Status copy(const Layer& from, const Layer& to, std::span<const BlockRun> used);
+
+    KvShape shape_;
+    int n_blocks_;
+    std::vector<Layer> storage_;                // by layer
+    std::vector<backend::KvLayerView> layers_;  // likewise, over it
 };
 
 }  // namespace ballast::cache

@@ -37,7 +37,7 @@ Status Batch::build(std::span<const std::unique_ptr<Sequence>> sequences, int pr
     members_.clear();
     for (const auto& sequence : sequences) {
         if (sequence->decoding()) {
-            BALLAST_TRY_STATUS(add(*sequence, 1, true));
+            BALLAST_TRY_STATUS(add(*sequence, 1, sequence->samples_after(1)));
         }
     }
     n_decode_ = static_cast<int>(tokens_.size());
@@ -46,7 +46,7 @@ Status Batch::build(std::span<const std::unique_ptr<Sequence>> sequences, int pr
             const int left = sequence->prompt_left();
             const int n = cut_chunk(sequence->position(), prefill_tokens, left);
             if (n > 0) {
-                BALLAST_TRY_STATUS(add(*sequence, n, n == left));
+                BALLAST_TRY_STATUS(add(*sequence, n, sequence->samples_after(n)));
                 prefill_tokens -= n;
             }
         }

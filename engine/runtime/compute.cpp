@@ -118,10 +118,10 @@ Result<std::unique_ptr<Compute>> Compute::create(const model::Model& model,
 Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
                                                 const EngineOptions& options,
                                                 const ComputeShape& shape) {
-    std::unique_ptr<Compute> compute(new Compute());
+    std::unique_ptr<Compute> compute(new Compute(model, options, shape));
     BALLAST_TRY(const kernels::KvType kv_type, parse_kv_type(options.kv_type));
     BALLAST_TRY(const int n_threads, compute_threads(options));
-    BALLAST_TRY(const bool with_device, wants_device(options));
+    BALLAST_TRY(compute->wants_device_, runtime::wants_device(options));
     BALLAST_TRY(compute->kernels_, kernels::choose_kernels(options.force_isa));
     compute->pool_ = std::make_unique<ThreadPool>(n_threads);
     compute->backend_ = std::make_unique<backend::CpuBackend>(*compute->kernels_, *compute->pool_);
@@ -149,13 +149,14 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
                      .n_blocks = shape.sequences * compute->blocks_per_sequence_};
     const std::int64_t kv_tokens = std::int64_t{kv.n_blocks} * kernels::kKvBlockTokens;
     compute->cpu_only_.kv_tokens = kv_tokens;
-    if (with_device) {
-        compute->plan_bytes_ =
-            room_for_plan(model, options, shape, compute->catalog_.groups.size());
+    if (compute->wants_device_) {
+        compute->plan_bytes_ = compute->room_of(device_budget(options));
     }
-    compute->add_scheduler(options, shape, kv_tokens);
-    if (with_device) {
-        BALLAST_TRY_STATUS(compute->add_device(model, options, shape));
+    compute->add_scheduler(kv_tokens);
+    const std::uint64_t device_bytes = compute->first_device_bytes();
+    if (device_bytes > 0) {
+        BALLAST_TRY_STATUS(compute->add_device(
+            shape.plan ? shape.plan : compute->scheduler_->plan(), device_bytes));
     }
     BALLAST_TRY_STATUS(compute->take_kv(kv));
     compute->blocks_ = std::make_unique<cache::BlockPool>(kv.n_blocks);
@@ -165,27 +166,34 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
             log_warning("{}", compute->residency().degraded);
         }
     }
-    BALLAST_TRY(compute->executor_,
-                Executor::create({.model = model,
-                                  .catalog = compute->catalog_,
-                                  .cpu = compute->cpu(),
-                                  .device = compute->device_.get(),
-                                  .cache = *compute->cache_,
-                                  .clock = compute->clock_},
-                                 limits_of(shape)));
+    BALLAST_TRY_STATUS(compute->make_executor(compute->device_.get()));
     return compute;
 }
 
-std::uint64_t Compute::room_for_plan(const model::Model& model,
-                                     const EngineOptions& options,
-                                     const ComputeShape& shape,
-                                     std::size_t n_groups) {
+std::uint64_t Compute::first_device_bytes() const {
+    const std::uint64_t most = wants_device_ ? device_budget(options_) : 0;
+    return std::min(shape_.device_bytes.value_or(most), most);
+}
+
+Status Compute::make_executor(DeviceSide* device) {
+    BALLAST_TRY(executor_,
+                Executor::create({.model = model_,
+                                  .catalog = catalog_,
+                                  .cpu = cpu(),
+                                  .device = device,
+                                  .cache = *cache_,
+                                  .clock = clock_},
+                                 limits_of(shape_)));
+    return {};
+}
+
+std::uint64_t Compute::room_of(std::uint64_t device_bytes) const {
     // Tensors begin on 64-byte borders; a group has fewer than 32 of them.
     constexpr std::uint64_t kPaddingOfGroup = 64 * 32;
-    const StepBytes step = device_step_bytes(model, limits_of(shape));
-    const std::uint64_t taken = step.layers + step.sums + step.head + kPaddingOfGroup * n_groups;
-    const std::uint64_t budget = device_budget(options);
-    return budget > taken ? budget - taken : 0;
+    const StepBytes step = device_step_bytes(model_, limits_of(shape_));
+    const std::uint64_t taken =
+        step.layers + step.sums + step.head + kPaddingOfGroup * catalog_.groups.size();
+    return device_bytes > taken ? device_bytes - taken : 0;
 }
 
 std::optional<scheduler::HardwareProfile> Compute::for_plans(
@@ -200,17 +208,18 @@ std::optional<scheduler::HardwareProfile> Compute::for_plans(
     return hardware;
 }
 
-void Compute::add_scheduler(const EngineOptions& options,
-                            const ComputeShape& shape,
-                            std::int64_t kv_tokens) {
+void Compute::add_scheduler(std::int64_t kv_tokens) {
     group_times_.reserve(catalog_.groups.size() + 1);
     scheduler_ = std::make_unique<scheduler::TensorScheduler>(
-        scheduler::SchedulerSetup{.catalog = catalog_,
-                                  .hardware = for_plans(shape.hardware),
-                                  .device_bytes = static_cast<double>(plan_bytes_),
-                                  .reserve = {.tokens = kv_tokens},
-                                  .context = shape.context,
-                                  .ladder = ladder_for(options)},
+        scheduler::SchedulerSetup{
+            .catalog = catalog_,
+            .hardware = for_plans(shape_.hardware),
+            .device_bytes = static_cast<double>(room_of(first_device_bytes())),
+            .reserve = {.tokens = kv_tokens},
+            .context = shape_.context,
+            // Without a pace the device "host" is as slow as the cores that it shares.
+            .plans_by_profile = !shape_.host.pace.is_set(),
+            .ladder = ladder_for(options_)},
         clock_);
 }
 
@@ -218,24 +227,25 @@ void Compute::set_measured_hardware(scheduler::HardwareProfile hardware) {
     scheduler_->set_hardware(*for_plans(std::move(hardware)));
 }
 
-Status Compute::add_device(const model::Model& model,
-                           const EngineOptions& options,
-                           const ComputeShape& shape) {
-    backend::HostOptions host = shape.host;
-    host.shared_memory = paced_memory_;
-    device_backend_ = make_device(options, *kernels_, clock_, pool_->size(), host);
-    if (checker_ != nullptr) {
-        device_backend_ =
-            std::make_unique<backend::CheckedBackend>(std::move(device_backend_), checker_);
+Status Compute::add_device(std::shared_ptr<const scheduler::Plan> plan,
+                           std::uint64_t device_bytes) {
+    if (device_backend_ == nullptr) {
+        backend::HostOptions host = shape_.host;
+        host.shared_memory = paced_memory_;
+        device_backend_ = make_device(options_, *kernels_, clock_, pool_->size(), host);
+        if (checker_ != nullptr) {
+            device_backend_ =
+                std::make_unique<backend::CheckedBackend>(std::move(device_backend_), checker_);
+        }
     }
     BALLAST_TRY(device_,
-                DeviceSide::create({.model = &model,
+                DeviceSide::create({.model = &model_,
                                     .catalog = &catalog_,
                                     .backend = device_backend_.get(),
-                                    .plan = shape.plan ? shape.plan : scheduler_->plan(),
-                                    .budget_bytes = device_budget(options),
-                                    .limits = limits_of(shape),
-                                    .tile_bytes = shape.tile_bytes}));
+                                    .plan = std::move(plan),
+                                    .budget_bytes = device_bytes,
+                                    .limits = limits_of(shape_),
+                                    .tile_bytes = shape_.tile_bytes}));
     return {};
 }
 
@@ -258,28 +268,37 @@ void Compute::note_decode(int depth, Nanoseconds duration) {
     scheduler_->observe_decode(depth, to_seconds(duration), group_times_);
 }
 
+std::vector<cache::KvPlacement> Compute::kv_placements(int layer, int n_on_device) {
+    const int n_heads = model_.config().n_kv_heads;
+    std::vector<cache::KvPlacement> placements;
+    if (n_on_device > 0) {
+        placements.push_back(
+            {.layer = layer, .n_heads = n_on_device, .backend = device_backend_.get()});
+    }
+    if (n_on_device < n_heads) {
+        placements.push_back({.layer = layer,
+                              .first_head = n_on_device,
+                              .n_heads = n_heads - n_on_device,
+                              .backend = &cpu()});
+    }
+    return placements;
+}
+
 Status Compute::take_kv(const KvSizes& sizes) {
     std::vector<cache::KvPlacement> placements;
-    placements.reserve(static_cast<std::size_t>(sizes.shape.n_layers));
     for (int layer = 0; layer < sizes.shape.n_layers; ++layer) {
         const int n_there = device_ != nullptr ? device_->attending_heads(layer) : 0;
-        if (n_there > 0) {
-            placements.push_back({.layer = layer,
-                                  .n_heads = n_there,
-                                  .backend = device_backend_.get(),
-                                  .fallback = &cpu()});
-        }
-        if (n_there < sizes.shape.n_kv_heads) {
-            placements.push_back({.layer = layer,
-                                  .first_head = n_there,
-                                  .n_heads = sizes.shape.n_kv_heads - n_there,
-                                  .backend = &cpu()});
+        for (cache::KvPlacement& placement : kv_placements(layer, n_there)) {
+            if (placement.backend != &cpu()) {
+                placement.fallback = &cpu();
+            }
+            placements.push_back(placement);
         }
     }
     BALLAST_TRY(cache_, cache::KvCache::create(sizes.shape, sizes.n_blocks, placements));
-    for (std::size_t i = 0; i < placements.size(); ++i) {
-        if (cache_->backend_of(i).device() != placements[i].backend->device()) {
-            device_->give_up_attention(placements[i].layer);
+    for (int layer = 0; layer < sizes.shape.n_layers && device_ != nullptr; ++layer) {
+        if (cache_->n_heads_on(layer, DeviceId::kDevice) < device_->attending_heads(layer)) {
+            device_->give_up_attention(layer);
         }
     }
     return {};

@@ -36,6 +36,8 @@ struct ComputeShape {
     std::shared_ptr<const scheduler::Plan> plan = nullptr;
     /// This machine as it was measured; nothing if it was not.
     std::optional<scheduler::HardwareProfile> hardware = {};
+    /// Most bytes of the device to take at first; nothing: all that the options allow.
+    std::optional<std::uint64_t> device_bytes = {};
     /// Pace and faults of the device "host"; its threads and memory follow from the options.
     backend::HostOptions host = {};
     /// The CPU as a slower one, for reports and tests; what is not set runs as fast as it can.
@@ -46,6 +48,27 @@ struct ComputeShape {
     /// violation in builds with checks for debugging, none in others or if it is not wanted.
     std::shared_ptr<backend::AccessChecker> checker = nullptr;
     bool unchecked = false;
+};
+
+/// What release_device() gave back.
+struct ReleasedDevice {
+    std::uint64_t bytes = 0;
+    int n_groups = 0;     // of tensors
+    int n_kv_layers = 0;  // whose keys and values went to the host
+    /// They could not be read any more: what is on the host is of no use.
+    bool kv_lost = false;
+};
+
+/// How build_device() ended; after an error nothing of ours is on the device.
+struct BuiltDevice {
+    Status status = {};
+    bool kv_lost = false;  // on the way back
+};
+
+/// What the scheduler's log says of a change.
+struct PlanNote {
+    std::string cause = {};
+    std::string why = {};
 };
 
 /// Used by one thread. The model outlives it.
@@ -75,6 +98,29 @@ class Compute {
     const backend::AccessChecker* checker() const { return checker_.get(); }
     /// What is where. Without a device all groups are on the CPU and there is no plan.
     const Residency& residency() const;
+
+    // The device's share changes between two steps; what was submitted has ended by then.
+
+    /// Whether the options name one, which may be in use or not.
+    bool wants_device() const { return wants_device_; }
+    /// All of ours on the device, by its own view.
+    backend::MemoryUse device_use() const;
+    /// The same by what each part of ours says that it holds.
+    std::uint64_t booked_bytes() const;
+    /// Brings keys and values to the host, gives every byte of the device back, and goes on with
+    /// the CPU. kOutOfMemory: the host has no room for them; no step can be run any more.
+    Result<ReleasedDevice> release_device();
+    /// The device itself goes too, after an error of it; the next build_device() starts anew.
+    void drop_device();
+    /// What a plan for so many bytes of the device, which include a step's memory, would be.
+    scheduler::Plan plan_for(std::uint64_t device_bytes);
+    /// Follows a plan, made by plan_for(), with nothing on the device before. What the device
+    /// refuses stays on the CPU. kOutOfMemory as for release_device().
+    Result<BuiltDevice> build_device(scheduler::Plan plan,
+                                     std::uint64_t device_bytes,
+                                     const PlanNote& note);
+    /// The CPU alone is planned for.
+    void plan_without_device(const PlanNote& note);
     /// For people: "host (…) computes 26 of the 61 groups of tensors and holds 39.2 MiB"; ""
     /// without a device.
     std::string device_summary() const;
@@ -85,36 +131,39 @@ class Compute {
         cache::KvShape shape = {};
         int n_blocks = 0;
     };
-    Compute() = default;
+    Compute(const model::Model& model, const EngineOptions& options, const ComputeShape& shape)
+        : model_(model), options_(options), shape_(shape) {}
     /// What ops of the CPU are submitted to.
     backend::Backend& cpu() { return checked_cpu_ != nullptr ? *checked_cpu_ : unchecked_cpu(); }
     backend::Backend& unchecked_cpu() {
         return paced_cpu_ != nullptr ? static_cast<backend::Backend&>(*paced_cpu_) : *backend_;
     }
+    std::uint64_t first_device_bytes() const;
+    /// What weights and KV may take of so many bytes of the device.
+    std::uint64_t room_of(std::uint64_t device_bytes) const;
+    Status make_executor(DeviceSide* device);
+    /// Puts keys and values where the device's side computes attention.
+    Status move_kv_to_device();
     /// create(), which may also throw std::bad_alloc.
     static Result<std::unique_ptr<Compute>> build(const model::Model& model,
                                                   const EngineOptions& options,
                                                   const ComputeShape& shape);
-    /// Bytes of the device that weights and KV may take; 0 without one.
-    static std::uint64_t room_for_plan(const model::Model& model,
-                                       const EngineOptions& options,
-                                       const ComputeShape& shape,
-                                       std::size_t n_groups);
-    void add_scheduler(const EngineOptions& options,
-                       const ComputeShape& shape,
-                       std::int64_t kv_tokens);
+    void add_scheduler(std::int64_t kv_tokens);
     std::optional<scheduler::HardwareProfile> for_plans(
         const std::optional<scheduler::HardwareProfile>& measured) const;
-    Status add_device(const model::Model& model,
-                      const EngineOptions& options,
-                      const ComputeShape& shape);
+    Status add_device(std::shared_ptr<const scheduler::Plan> plan, std::uint64_t device_bytes);
     Status take_kv(const KvSizes& sizes);
+    std::vector<cache::KvPlacement> kv_placements(int layer, int n_on_device);
 
+    const model::Model& model_;
+    const EngineOptions options_;
+    const ComputeShape shape_;
+    bool wants_device_ = false;
     SystemClock clock_;
     scheduler::TensorCatalog catalog_;
     Residency cpu_only_;
     std::unique_ptr<scheduler::TensorScheduler> scheduler_;
-    std::uint64_t plan_bytes_ = 0;                   // of the device, for weights and KV
+    std::uint64_t plan_bytes_ = 0;                   // of the whole device, for weights and KV
     std::vector<scheduler::GroupTime> group_times_;  // of the last step
     const kernels::KernelTable* kernels_ = nullptr;
     std::unique_ptr<ThreadPool> pool_;

@@ -54,6 +54,10 @@ class DeviceSide {
 
     /// A step as it is divided now.
     StepProgram program(StepKind kind) const;
+    /// Of its chunks: weights with what lies between them, the ring, and the step's memory.
+    std::uint64_t held_bytes() const {
+        return weights_.total_bytes() + ring_.total_bytes() + residency_.device_step_bytes;
+    }
     backend::Backend& backend() const { return *setup_.backend; }
     const Residency& residency() const { return residency_; }
     const DeviceWeights& weights() const { return weights_; }

@@ -13,6 +13,9 @@
 #include "engine/base/log.h"
 #include "engine/runtime/batch.h"
 #include "engine/runtime/compute.h"
+#include "engine/runtime/device_choice.h"
+#include "engine/runtime/engine_checks.h"
+#include "engine/runtime/live_device.h"
 #include "engine/runtime/sequence.h"
 
 namespace ballast::runtime {
@@ -27,24 +30,6 @@ constexpr Nanoseconds kIdleWait = std::chrono::milliseconds(500);
 // A conversation's next request, and the first one after the start, come within this time and are
 // not to meet a slice of the idle task.
 constexpr Nanoseconds kQuietBeforeIdleTask = std::chrono::seconds(1);
-
-Status check_options(const EngineOptions& options) {
-    if (options.parallel < 1 || options.parallel > kParallelMax) {
-        return fail(
-            ErrorCode::kInvalidRequest,
-            fmt::format(
-                "parallel is {}, but must be between 1 and {}", options.parallel, kParallelMax));
-    }
-    if (options.prefill_chunk < kPrefillGrain || options.prefill_chunk > kPrefillChunkMax ||
-        options.prefill_chunk % kPrefillGrain != 0) {
-        return fail(ErrorCode::kInvalidRequest,
-                    fmt::format("prefill_chunk is {}, but must be a multiple of {} up to {}",
-                                options.prefill_chunk,
-                                kPrefillGrain,
-                                kPrefillChunkMax));
-    }
-    return {};
-}
 
 std::vector<TokenId> end_ids_of(const tokenizer::Tokenizer& tokenizer) {
     std::vector<TokenId> ids;
@@ -63,8 +48,14 @@ struct Engine::State {
           const EngineOptions& wanted,
           JobSource& jobs,
           EngineObserver& hears,
-          const Clock& time)
-        : model(loaded), options(wanted), source(jobs), observer(hears), clock(time) {}
+          const Clock& time,
+          const LoadWatch::Setup& load)
+        : model(loaded),
+          options(wanted),
+          source(jobs),
+          observer(hears),
+          clock(time),
+          live(load, time) {}
 
     void loop(StopToken stop);
     void take_jobs();
@@ -80,7 +71,13 @@ struct Engine::State {
     void pass_idle_time();
     void run_idle_slice();
     Status step_or_error();
+    /// Brings the device's share up to date; then work is at hand, or not.
+    Status follow_load(bool working);
+    /// Whatever has become of keys and values.
+    void go_on(LiveDevice::Kv kv);
     Status step();
+    /// The batch's forward pass. False: it has to be done again, on a device's share that changed.
+    Result<bool> run_batch();
     void sample_members();
     /// Counts the job's end and takes it from `running`; its sink is told by the caller.
     std::unique_ptr<Sequence> retire(std::size_t index, const char* outcome);
@@ -96,7 +93,9 @@ struct Engine::State {
     const Clock& clock;
     int context = 0;
     std::vector<TokenId> end_ids;
+    LiveDevice live;
     std::unique_ptr<Compute> compute;
+    std::string device_at_start;
     std::unique_ptr<Batch> batch;
     std::vector<std::unique_ptr<Sequence>> running;  // oldest first
     double prefill_pace = 0.0;      // tokens a second, 0 before the first micro-batch
@@ -117,9 +116,17 @@ Result<std::unique_ptr<Engine>> Engine::create(const LoadedModel& model,
                                                JobSource& source,
                                                EngineObserver& observer,
                                                const Clock& clock,
-                                               std::optional<scheduler::HardwareProfile> hardware) {
+                                               EngineParts parts) {
     BALLAST_TRY_STATUS(check_options(options));
-    auto state = std::make_unique<State>(model, options, source, observer, clock);
+    BALLAST_TRY(const bool with_device, wants_device(options));
+    parts.rules.memory = {.cap_bytes = with_device ? device_budget(options) : 0};
+    auto state = std::make_unique<State>(
+        model,
+        options,
+        source,
+        observer,
+        clock,
+        LoadWatch::Setup{parts.rules, with_device ? parts.monitor : nullptr, parts.pauses});
     BALLAST_TRY(state->context, context_tokens(*model.model, options));
     const int rows = options.parallel + options.prefill_chunk;
     BALLAST_TRY(state->compute,
@@ -129,7 +136,11 @@ Result<std::unique_ptr<Engine>> Engine::create(const LoadedModel& model,
                                  .context = state->context,
                                  .rows = rows,
                                  .outputs = options.parallel,
-                                 .hardware = std::move(hardware)}));
+                                 .hardware = std::move(parts.hardware),
+                                 .device_bytes = state->live.first_budget(),
+                                 .host = std::move(parts.host)}));
+    state->live.take_over(*state->compute);
+    state->device_at_start = state->compute->device_summary();
     state->batch = std::make_unique<Batch>(rows, options.parallel);
     state->running.reserve(static_cast<std::size_t>(options.parallel));
     state->end_ids = end_ids_of(*model.tokenizer);
@@ -174,11 +185,11 @@ const scheduler::TensorScheduler& Engine::scheduler() const {
     return state_->compute->scheduler();
 }
 
-const Residency& Engine::residency() const {
-    return state_->compute->residency();
+LoadReport Engine::load() const {
+    return state_->live.report();
 }
 std::string Engine::device_summary() const {
-    return state_->compute->device_summary();
+    return state_->device_at_start;
 }
 bool Engine::idle() const {
     return state_->idle.load();
@@ -204,6 +215,9 @@ void Engine::State::loop(StopToken stop) {
             report_load();
             if (source.closed()) {
                 break;
+            }
+            if (Status status = follow_load(false); !status) {
+                log_error("{}", status.error().message);
             }
             pass_idle_time();
             continue;
@@ -292,24 +306,7 @@ Status Engine::State::check_file() {
 
 Status Engine::State::check_job(const Job& job) {
     BALLAST_TRY_STATUS(check_file());
-    const int vocabulary = model.tokenizer->vocabulary_size();
-    for (const TokenId id : job.prompt) {
-        if (id < 0 || id >= vocabulary) {
-            return fail(
-                ErrorCode::kInvalidRequest,
-                fmt::format("prompt token {} is no id of this vocabulary of {}", id, vocabulary));
-        }
-    }
-    const auto tokens = static_cast<std::int64_t>(job.prompt.size()) + job.max_tokens;
-    if (job.prompt.empty() || job.max_tokens < 0 || tokens > context) {
-        return fail(
-            ErrorCode::kInvalidRequest,
-            fmt::format("a job of {} prompt tokens and {} new ones does not fit the context of {}",
-                        job.prompt.size(),
-                        job.max_tokens,
-                        context));
-    }
-    return {};
+    return runtime::check_job(job, model.tokenizer->vocabulary_size(), context);
 }
 
 void Engine::State::start_job(std::shared_ptr<Job> job) {
@@ -379,16 +376,62 @@ Status Engine::State::step_or_error() {
     }
 }
 
+void Engine::State::go_on(LiveDevice::Kv kv) {
+    if (kv == LiveDevice::Kv::kLost) {
+        for (const auto& sequence : running) {
+            sequence->rewind();
+        }
+    }
+}
+
+Status Engine::State::follow_load(bool working) {
+    auto kv = live.follow(working);
+    if (!kv) {
+        // Part of what a step reads may be gone.
+        const std::lock_guard lock(failure_mutex);
+        failure = "the host has no memory for what the device gave back; start the server again";
+        return tl::unexpected(std::move(kv).error());
+    }
+    go_on(*kv);
+    return {};
+}
+
+Result<bool> Engine::State::run_batch() {
+    Executor& executor = compute->executor();
+    executor.begin(batch->input());
+    const int n_segments = model.model->ops().n_segments();
+    // A step with a prompt can take longer than others may wait; between two layers it can be left.
+    const bool in_parts = batch->n_prefill() > 0 && compute->device_use().bytes > 0;
+    const int stride = in_parts ? 1 : n_segments;
+    for (int segment = 0; segment < n_segments; segment += stride) {
+        if (segment > 0 && live.is_overdue()) {
+            return false;
+        }
+        const Status status = executor.run_segments(segment, segment + stride);
+        if (!status) {
+            BALLAST_TRY(const LiveDevice::Kv kv, live.step_failed(status.error()));
+            go_on(kv);
+            return false;
+        }
+    }
+    return true;
+}
+
 Status Engine::State::step() {
     report_load();
+    BALLAST_TRY_STATUS(follow_load(true));
     BALLAST_TRY_STATUS(batch->build(running, prefill_budget()));
     const Nanoseconds begin = clock.now();
-    BALLAST_TRY_STATUS(compute->executor().run(batch->input()));
+    BALLAST_TRY(const bool done, run_batch());
+    if (!done) {
+        return {};
+    }
     const Nanoseconds duration = clock.now() - begin;
+    live.step_took(duration);
     BALLAST_TRY_STATUS(check_file());
     observer.on_step(batch->n_prefill(), batch->n_decode(), duration);
     note_prefill_pace(batch->n_prefill(), duration);
-    if (batch->n_prefill() == 0 && batch->n_decode() == 1) {
+    if (batch->n_prefill() == 0 && batch->n_decode() == 1 && !batch->input().output_rows.empty()) {
         const std::int64_t depth = batch->input().sequences.front().first_position;
         compute->note_decode(static_cast<int>(depth), duration);
     }

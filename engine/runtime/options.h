@@ -27,6 +27,8 @@ struct EngineOptions {
     /// Plans may divide groups between the sides and stream shares; else each is on one side, and
     /// results on a device with the CPU's kernels have the bits of the CPU alone.
     bool divide_groups = true;
+    /// Who tells what others take of the device: "none" or "" (nobody), "script:FILE".
+    std::string gpu_monitor = "none";
 };
 
 }  // namespace ballast::runtime

@@ -73,14 +73,17 @@ struct Job {
     std::shared_ptr<TokenSink> sink;
 };
 
-/// Where the engine thread takes its work. All methods are called on the engine thread.
+/// Where the engine thread takes its work. All methods but one are called on the engine thread.
 class JobSource {
   public:
     virtual ~JobSource() = default;
     /// The oldest job, or null if there is none. Never blocks.
     virtual std::shared_ptr<Job> try_take() = 0;
-    /// Sleeps until there may be a job, the source is closed, or the time is over.
+    /// Sleeps until there may be a job, the source is closed, wake() is called, or the time is
+    /// over.
     virtual void wait(Nanoseconds timeout) = 0;
+    /// Ends a wait(), or the next one. Any thread.
+    virtual void wake() = 0;
     /// No more jobs will come: the engine ends what is running and returns.
     virtual bool closed() const = 0;
 };

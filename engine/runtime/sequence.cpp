@@ -20,6 +20,7 @@ Sequence::Sequence(std::shared_ptr<Job> job,
       stop_(job_->stop),
       started_(now) {
     sampler_.observe_prompt(job_->prompt);
+    generated_.reserve(static_cast<std::size_t>(job_->max_tokens));
     stats_.prompt_tokens = static_cast<int>(job_->prompt.size());
     stats_.queued = now - job_->created;
 }
@@ -34,10 +35,16 @@ sampling::SamplingOptions Sequence::sampling_options(std::span<const TokenId> en
 
 std::span<const TokenId> Sequence::next_tokens(int n) const {
     if (decoding()) {
-        return {&last_token_id_, 1};
+        return std::span<const TokenId>(generated_)
+            .subspan(static_cast<std::size_t>(position_) - job_->prompt.size(), 1);
     }
     return std::span<const TokenId>(job_->prompt)
         .subspan(static_cast<std::size_t>(position_), static_cast<std::size_t>(n));
+}
+
+bool Sequence::samples_after(int n) const {
+    return static_cast<std::size_t>(position_) + static_cast<std::size_t>(n) ==
+           job_->prompt.size() + generated_.size();
 }
 
 void Sequence::note_time(Nanoseconds now) {
@@ -66,7 +73,7 @@ TokenLogprobs Sequence::describe(const sampling::Sample& sample) const {
 Result<bool> Sequence::accept(std::span<float> logits, Nanoseconds now) {
     BALLAST_TRY(const sampling::Sample sample, sampler_.sample(logits));
     note_time(now);
-    last_token_id_ = sample.id;
+    generated_.push_back(sample.id);
     if (tokenizer_.is_end_of_generation(sample.id)) {
         release_last("");
         return end(FinishReason::kStop);

@@ -35,9 +35,14 @@ class Sequence {
         return static_cast<int>(job_->prompt.size()) - static_cast<int>(position_);
     }
     bool decoding() const { return prompt_left() <= 0; }
-    /// The next tokens to feed: a chunk of the prompt, or the last sampled token.
+    /// The next tokens to feed: a chunk of the prompt, or the generated token of this position.
     std::span<const TokenId> next_tokens(int n) const;
+    /// Whether a token is to be sampled after the next n: not where it is known already.
+    bool samples_after(int n) const;
     void advance(int n_tokens) { position_ += n_tokens; }
+    /// Keys and values are lost: all tokens are fed again, each in its arithmetic class, so that
+    /// the reply goes on as it would have. The sink hears nothing of it.
+    void rewind() { position_ = 0; }
 
     /// Samples from the logits after the last fed token. True when the reply has ended. The sink
     /// hears nothing of it before deliver().
@@ -68,7 +73,7 @@ class Sequence {
     tokenizer::StreamDecoder decoder_;
     sampling::StopMatcher stop_;
     std::int64_t position_ = 0;
-    TokenId last_token_id_ = -1;
+    std::vector<TokenId> generated_;
     TextDelta pending_;  // tokens whose text is held back, or about to be delivered
     bool released_ = false;
     bool ended_ = false;

@@ -223,6 +223,21 @@ std::optional<LoadSample> SampleScript::sample(Nanoseconds now) {
     return sample;
 }
 
+std::optional<LoadSample> SampleScript::at(Nanoseconds time) const {
+    const auto after = std::upper_bound(
+        samples_.begin(), samples_.end(), time, [](Nanoseconds moment, const LoadSample& sample) {
+            return moment < sample.time;
+        });
+    return after == samples_.begin() ? std::nullopt : std::optional(*std::prev(after));
+}
+
+std::uint64_t SampleScript::n_events(LoadEvent event, Nanoseconds until) const {
+    return static_cast<std::uint64_t>(
+        std::count_if(samples_.begin(), samples_.end(), [&](const LoadSample& sample) {
+            return sample.event == event && sample.time <= until;
+        }));
+}
+
 std::optional<Nanoseconds> SampleScript::next_time() const {
     if (next_ == samples_.size()) {
         return std::nullopt;

@@ -38,6 +38,12 @@ class SampleScript final : public GpuMonitor {
     /// When the next one is due; nothing after the last.
     std::optional<Nanoseconds> next_time() const;
 
+    /// What holds at a time, whatever was given by sample(): the truth of the device that a script
+    /// is about. Nothing before the first. These two from any thread.
+    std::optional<LoadSample> at(Nanoseconds time) const;
+    /// How often this has happened until then.
+    std::uint64_t n_events(LoadEvent event, Nanoseconds until) const;
+
   private:
     std::vector<LoadSample> samples_;  // with the scheduler's time
     std::size_t next_ = 0;             // those before have been given

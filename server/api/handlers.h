@@ -20,6 +20,8 @@ http::Task<http::Reply> completions(Services& services,
 http::Reply list_models(Services& services, const http::Request& request);
 http::Reply show_placement(Services& services, const http::Request& request);
 http::Reply list_decisions(Services& services, const http::Request& request);
+http::Reply pause(Services& services, const http::Request& request);
+http::Reply resume(Services& services, const http::Request& request);
 http::Reply get_model(Services& services, const http::Request& request);
 http::Reply tokenize(Services& services, const http::Request& request);
 http::Reply detokenize(Services& services, const http::Request& request);

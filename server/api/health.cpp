@@ -4,6 +4,7 @@
 
 #include "server/api/generation.h"
 #include "server/api/handlers.h"
+#include "server/api/load_json.h"
 #include "server/api/response_json.h"
 
 namespace ballast::api {
@@ -37,6 +38,9 @@ http::Reply health(Services& services, const http::Request& /*request*/) {
     json["context"] = (*served)->context;
     json["parallel"] = (*served)->parallel;
     json["version"] = BALLAST_VERSION;
+    if ((*served)->placement.load) {
+        json["load"] = load_json((*served)->placement.load());
+    }
     http::Reply reply;
     reply.body = to_line(json);
     return reply;

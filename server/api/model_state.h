@@ -13,8 +13,8 @@
 
 #include "engine/base/result.h"
 #include "engine/chat/chat_template.h"
+#include "engine/runtime/load_report.h"
 #include "engine/runtime/loaded_model.h"
-#include "engine/runtime/residency.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "scheduler/tensor_scheduler.h"
 #include "server/api/special_text.h"
@@ -25,8 +25,9 @@ namespace ballast::api {
 /// HTTP server.
 struct ServedPlacement {
     const scheduler::TensorCatalog* catalog = nullptr;
-    const runtime::Residency* residency = nullptr;
-    std::vector<runtime::PlacedBytes> bytes = {};
+    /// With what is where; asked from the thread that answers.
+    std::function<runtime::LoadReport()> load;
+    std::function<std::vector<runtime::PlacedBytes>()> bytes;
     std::function<scheduler::SchedulerState()> state;
 };
 

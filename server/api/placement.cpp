@@ -7,6 +7,7 @@
 
 #include "server/api/generation.h"
 #include "server/api/handlers.h"
+#include "server/api/load_json.h"
 #include "server/api/response_json.h"
 
 namespace ballast::api {
@@ -19,11 +20,11 @@ const char* device_name(const scheduler::TensorGroup& group, const runtime::Grou
     return n == 0 ? "cpu" : n == group.parts ? "device" : "both";
 }
 
-Json groups_json(const ServedPlacement& served) {
+Json groups_json(const scheduler::TensorCatalog& catalog, const runtime::Residency& residency) {
     Json groups = Json::array();
-    for (std::size_t i = 0; i < served.catalog->groups.size(); ++i) {
-        const scheduler::TensorGroup& group = served.catalog->groups[i];
-        const runtime::GroupResidency& facts = served.residency->groups[i];
+    for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
+        const scheduler::TensorGroup& group = catalog.groups[i];
+        const runtime::GroupResidency& facts = residency.groups[i];
         Json entry;
         if (group.layer >= 0) {
             entry["layer"] = group.layer;
@@ -88,8 +89,10 @@ http::Reply show_placement(Services& services, const http::Request& /*request*/)
     }
     const ServedPlacement& placement = (*served)->placement;
     const scheduler::SchedulerState state = placement.state();
+    const runtime::LoadReport load = placement.load();
+    const runtime::Residency& residency = *load.residency;
     Json bytes = Json::array();
-    for (const runtime::PlacedBytes& placed : placement.bytes) {
+    for (const runtime::PlacedBytes& placed : placement.bytes()) {
         bytes.push_back(
             {{"device", placed.device}, {"class", placed.tensor_class}, {"bytes", placed.bytes}});
     }
@@ -98,10 +101,10 @@ http::Reply show_placement(Services& services, const http::Request& /*request*/)
     json["model"] = (*served)->id;
     json["plan"] = plan_json(state);
     json["measured"] = measured_json(state);
-    json["degraded"] =
-        placement.residency->degraded.empty() ? Json(nullptr) : Json(placement.residency->degraded);
+    json["degraded"] = residency.degraded.empty() ? Json(nullptr) : Json(residency.degraded);
+    json["load"] = load_json(load);
     json["bytes"] = std::move(bytes);
-    json["groups"] = groups_json(placement);
+    json["groups"] = groups_json(*placement.catalog, residency);
     return json_reply(json);
 }
 

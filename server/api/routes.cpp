@@ -53,6 +53,8 @@ void add_routes(http::Router& router, Services& services) {
         {"GET", "/ballast/v1/placement", BodyKind::kNone, at_once(services, show_placement)});
     router.add(
         {"GET", "/ballast/v1/decisions", BodyKind::kNone, at_once(services, list_decisions)});
+    router.add({"POST", "/ballast/v1/pause", BodyKind::kJson, at_once(services, pause)});
+    router.add({"POST", "/ballast/v1/resume", BodyKind::kJson, at_once(services, resume)});
     router.add({"GET", "/metrics", BodyKind::kNone, at_once(services, metrics_text)});
 }
 

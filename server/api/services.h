@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/base/clock.h"
+#include "scheduler/load/pauses.h"
 #include "server/api/model_state.h"
 #include "server/api/options.h"
 #include "server/metrics/registry.h"
@@ -37,6 +38,7 @@ struct Services {
     queue::Admission& admission;
     metrics::Registry& registry;
     metrics::RequestMetrics& request_metrics;
+    scheduler::Pauses& pauses;
     const Clock& clock;
     IdSource& ids;
 };

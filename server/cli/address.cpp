@@ -144,6 +144,26 @@ Status check_port_free(const std::string& host, int port) {
     return {};
 }
 
+Result<int> connect_to(const std::string& host, int port) {
+    auto address = parse(host, port);
+    if (!address) {
+        return fail(ErrorCode::kInvalidRequest,
+                    fmt::format("The host \"{}\" is not an IP address.", host));
+    }
+    const int descriptor = ::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0 || ::connect(descriptor, address->generic(), address->length) != 0) {
+        const int error = errno;
+        if (descriptor >= 0) {
+            ::close(descriptor);
+        }
+        return fail(
+            error == ECONNREFUSED ? ErrorCode::kNotFound : ErrorCode::kIo,
+            fmt::format(
+                "No server answers at {}: {}.", format_url(host, port), std::strerror(error)));
+    }
+    return descriptor;
+}
+
 std::string format_url(const std::string& host, int port) {
     const bool is_v6 = host.find(':') != std::string::npos && !host.starts_with('[');
     return fmt::format("http://{}:{}", is_v6 ? "[" + host + "]" : host, port);

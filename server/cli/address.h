@@ -18,6 +18,9 @@ Result<std::string> host_of_socket(int descriptor);
 /// Whether a TCP port of the host can be listened on now. The error names the address.
 Status check_port_free(const std::string& host, int port);
 
+/// A connected socket, which the caller closes. kNotFound if nobody listens there.
+Result<int> connect_to(const std::string& host, int port);
+
 /// "http://127.0.0.1:2255"; IPv6 addresses in brackets.
 std::string format_url(const std::string& host, int port);
 

@@ -96,6 +96,14 @@ struct SimulateArgs {
     std::optional<std::uint64_t> seed = {};  // of a run that draws all of the above
 };
 
+/// `pause` and `resume`: where the server is follows from the configuration.
+struct PauseArgs {
+    std::string config_file;
+    std::vector<config::Override> overrides;
+    std::vector<std::string> command;  // empty: until `resume`
+    bool is_resume = false;
+};
+
 using Invocation = std::variant<PrintArgs,
                                 ServeArgs,
                                 ShowArgs,
@@ -105,6 +113,7 @@ using Invocation = std::variant<PrintArgs,
                                 ProfileArgs,
                                 PlanArgs,
                                 SimulateArgs,
+                                PauseArgs,
                                 ConfigShowArgs,
                                 ConfigCheckArgs,
                                 DoctorArgs>;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -336,6 +337,34 @@ Command add_doctor(CLI::App& root) {
             }};
 }
 
+std::vector<Command> add_pause(CLI::App& root) {
+    struct Values {
+        PauseArgs args;
+        bool is_while = false;
+    };
+    auto values = std::make_shared<Values>();
+    CLI::App* app = root.add_subcommand(
+        "pause", "Make the running server give the GPU back; the CPU goes on answering.");
+    app->add_flag("--while", values->is_while, "Until the command that follows -- has ended.");
+    app->add_option("COMMAND", values->args.command, "What to run, after --while --.")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    add_config_option(*app, values->args.config_file);
+    add_setting_options(*app, values->args.overrides, {"--host", "--port"});
+    auto args = std::make_shared<PauseArgs>();
+    args->is_resume = true;
+    CLI::App* resume = root.add_subcommand("resume", "Let the running server use the GPU again.");
+    add_config_option(*resume, args->config_file);
+    add_setting_options(*resume, args->overrides, {"--host", "--port"});
+    return {{app,
+             [app, values]() -> Result<Invocation> {
+                 if (values->is_while == values->args.command.empty()) {
+                     return missing(*app, "--while and a command together: --while -- COMMAND");
+                 }
+                 return values->args;
+             }},
+            {resume, [args]() -> Result<Invocation> { return *args; }}};
+}
+
 std::vector<Command> add_commands(CLI::App& root) {
     std::vector<Command> commands = {add_serve(root),
                                      add_show(root),
@@ -346,8 +375,8 @@ std::vector<Command> add_commands(CLI::App& root) {
                                      add_simulate(root),
                                      add_profile(root),
                                      add_doctor(root)};
-    for (Command& command : add_config(root)) {
-        commands.push_back(std::move(command));
+    for (const auto& more : {add_pause(root), add_config(root)}) {
+        commands.insert(commands.end(), more.begin(), more.end());
     }
     for (const Command& command : commands) {
         command.app->allow_extras();
@@ -394,13 +423,21 @@ tl::unexpected<Error> refusal(const CLI::ParseError& error) {
     return usage(text + ".");
 }
 
+/// What the app did not take, but for the mark before a command's own arguments.
+std::optional<std::string> first_extra(const CLI::App& app) {
+    const std::vector<std::string> extras = app.remaining();
+    const auto extra = std::find_if(
+        extras.begin(), extras.end(), [](const std::string& text) { return text != "--"; });
+    return extra == extras.end() ? std::nullopt : std::optional(*extra);
+}
+
 Result<Invocation> finish(const CLI::App& root, const std::vector<Command>& commands) {
-    if (!root.remaining().empty()) {
-        return unexpected_argument(root, root.remaining().front());
+    if (const auto extra = first_extra(root)) {
+        return unexpected_argument(root, *extra);
     }
     for (const Command& command : commands) {
-        if (command.app->parsed() && !command.app->remaining().empty()) {
-            return unexpected_argument(*command.app, command.app->remaining().front());
+        if (const auto extra = first_extra(*command.app); extra && command.app->parsed()) {
+            return unexpected_argument(*command.app, *extra);
         }
     }
     // A nested subcommand stands before its parent, which counts as given too.

@@ -2,10 +2,12 @@
 // Copies a snapshot of the scheduler into gauges and counters.
 #include "server/metrics/scheduler_metrics.h"
 
+#include <map>
 #include <mutex>
 #include <utility>
 
 #include "server/metrics/families.h"
+#include "server/metrics/load_families.h"
 
 namespace ballast::metrics {
 
@@ -34,7 +36,8 @@ prometheus::Family<Gauge>& gauges(prometheus::Registry& registry,
 
 struct SchedulerMetrics::Families {
     explicit Families(prometheus::Registry& registry)
-        : placement(gauges(
+        : load(registry),
+          placement(gauges(
               registry, "ballast_placement_bytes", "Bytes by where they are and what they are.")),
           version{&gauges(registry, "ballast_plan_version", "Number of the plan in force.")},
           predicted{&gauges(registry,
@@ -62,10 +65,22 @@ struct SchedulerMetrics::Families {
 
     void update() {
         const std::lock_guard lock(mutex);
-        if (!source) {
+        if (!sources.state) {
             return;
         }
-        const scheduler::SchedulerState state = source();
+        load.update(sources.load());
+        // What has left a device is 0 there from now on.
+        for (auto& [labels, gauge] : places) {
+            gauge->Set(0.0);
+        }
+        for (const runtime::PlacedBytes& bytes : sources.placed()) {
+            Gauge*& gauge = places[{bytes.device, bytes.tensor_class}];
+            if (gauge == nullptr) {
+                gauge = &placement.Add({{"device", bytes.device}, {"class", bytes.tensor_class}});
+            }
+            gauge->Set(static_cast<double>(bytes.bytes));
+        }
+        const scheduler::SchedulerState state = sources.state();
         version.set(static_cast<double>(state.plan->version));
         if (state.has_hardware) {
             predicted.set(state.plan->forecast.decode_seconds);
@@ -82,6 +97,7 @@ struct SchedulerMetrics::Families {
         seconds.Increment(state.scheduler_seconds - seconds.Value());
     }
 
+    LoadFamilies load;
     prometheus::Family<Gauge>& placement;
     LateGauge version;
     LateGauge predicted;
@@ -91,7 +107,8 @@ struct SchedulerMetrics::Families {
     prometheus::Family<Counter>& replans;
     Counter& seconds;
     std::mutex mutex;  // guards what follows, and the source while it is asked
-    std::function<scheduler::SchedulerState()> source;
+    Sources sources;
+    std::map<std::pair<std::string, std::string>, Gauge*> places;  // by device and class
 };
 
 SchedulerMetrics::SchedulerMetrics(Registry& registry)
@@ -101,20 +118,15 @@ SchedulerMetrics::SchedulerMetrics(Registry& registry)
 
 SchedulerMetrics::~SchedulerMetrics() = default;
 
-void SchedulerMetrics::start(const std::vector<runtime::PlacedBytes>& placed,
-                             std::function<scheduler::SchedulerState()> state) {
-    for (const runtime::PlacedBytes& bytes : placed) {
-        families_->placement.Add({{"device", bytes.device}, {"class", bytes.tensor_class}})
-            .Set(static_cast<double>(bytes.bytes));
-    }
+void SchedulerMetrics::start(Sources sources) {
     const std::lock_guard lock(families_->mutex);
-    families_->source = std::move(state);
+    families_->sources = std::move(sources);
 }
 
 void SchedulerMetrics::stop() {
     families_->update();
     const std::lock_guard lock(families_->mutex);
-    families_->source = nullptr;
+    families_->sources = {};
 }
 
 }  // namespace ballast::metrics

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/runtime/residency.h"
+#include "engine/runtime/load_report.h"
 #include "scheduler/tensor_scheduler.h"
 #include "server/metrics/registry.h"
 
@@ -19,9 +19,14 @@ class SchedulerMetrics {
     explicit SchedulerMetrics(Registry& registry);
     ~SchedulerMetrics();
 
-    /// A model is there. `state` is asked at each scrape, from its thread, and must be quick.
-    void start(const std::vector<runtime::PlacedBytes>& placed,
-               std::function<scheduler::SchedulerState()> state);
+    /// What is asked at each scrape, from its thread, and must be quick.
+    struct Sources {
+        std::function<std::vector<runtime::PlacedBytes>()> placed;
+        std::function<scheduler::SchedulerState()> state;
+        std::function<runtime::LoadReport()> load;
+    };
+    /// A model is there.
+    void start(Sources sources);
     /// The model goes: nothing is asked any more once this has returned. The last values stay.
     void stop();
 

@@ -77,7 +77,16 @@ std::shared_ptr<runtime::Job> RequestQueue::try_take() {
 
 void RequestQueue::wait(Nanoseconds timeout) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [this] { return closed_ || !jobs_.empty(); });
+    changed_.wait_for(lock, timeout, [this] { return closed_ || woken_ || !jobs_.empty(); });
+    woken_ = false;
+}
+
+void RequestQueue::wake() {
+    {
+        const std::lock_guard lock(mutex_);
+        woken_ = true;
+    }
+    changed_.notify_all();
 }
 
 bool RequestQueue::closed() const {

@@ -30,6 +30,7 @@ class RequestQueue final : public runtime::JobSource {
 
     std::shared_ptr<runtime::Job> try_take() override;
     void wait(Nanoseconds timeout) override;
+    void wake() override;
     bool closed() const override;
 
   private:
@@ -40,6 +41,7 @@ class RequestQueue final : public runtime::JobSource {
     std::condition_variable changed_;
     std::deque<std::shared_ptr<runtime::Job>> jobs_;
     bool closed_ = false;
+    bool woken_ = false;
 };
 
 }  // namespace ballast::queue

@@ -469,5 +469,53 @@ TEST(TensorScheduler, AnyThreadMayAskWhileItLearnsAndDecides) {
     EXPECT_GE(scheduler.plan()->version, 11U);
 }
 
+TEST(TensorScheduler, PlansByTheProfileForADeviceThatOnlyPlaysOne) {
+    const SteppingClock clock(1ms);
+    for (const bool by_profile : {false, true}) {
+        SchedulerSetup setup = small_setup(device_hardware(), 10e9);
+        setup.plans_by_profile = by_profile;
+        TensorScheduler scheduler(std::move(setup), clock);
+        const Plan before = scheduler.plan_for(10e9);
+        const std::vector<GroupTime> slow = {
+            {.first_group = 0, .n_groups = 3, .side = Side::kDevice, .seconds = 100.0}};
+        for (int i = 0; i < 500; ++i) {
+            scheduler.observe_decode(0, 100.0, slow);
+        }
+        EXPECT_EQ(scheduler.plan_for(10e9).placement == before.placement, by_profile);
+    }
+}
+
+TEST(TensorScheduler, PlansForAnotherShareAndSaysWhatChangedIt) {
+    const SteppingClock clock(1ms);
+    TensorScheduler scheduler(small_setup(device_hardware(), 10e9), clock);
+    const auto n_on_device = [](const Plan& plan) {
+        int n = 0;
+        for (const GroupPlacement& placed : plan.placement.groups) {
+            n += placed.resident > 0 ? 1 : 0;
+        }
+        return n;
+    };
+    EXPECT_EQ(n_on_device(*scheduler.plan()), 3);
+    const Plan none = scheduler.plan_for(0.0);
+    EXPECT_EQ(n_on_device(none), 0);
+    EXPECT_EQ(none.forecast.decode_seconds, none.forecast.cpu_decode_seconds);
+    EXPECT_EQ(scheduler.plan()->version, 1U) << "asking changes nothing";
+    scheduler.adopt(none, 0.0, "memory", "A game came.");
+    EXPECT_EQ(scheduler.plan()->version, 2U);
+    EXPECT_EQ(n_on_device(*scheduler.plan()), 0);
+    const Plan some = scheduler.plan_for(3.5e9);
+    EXPECT_GT(n_on_device(some), 0);
+    EXPECT_LT(n_on_device(some), 3);
+    EXPECT_LT(some.forecast.decode_seconds, some.forecast.cpu_decode_seconds);
+    scheduler.adopt(some, 3.5e9, "room", "It left.");
+    const SchedulerState state = scheduler.state();
+    ASSERT_EQ(state.decisions.size(), 3U);
+    EXPECT_EQ(state.decisions[1].cause, "memory");
+    EXPECT_EQ(state.decisions[1].text,
+              "A game came. Plan 2: everything on the CPU: nothing of the device may be used.");
+    EXPECT_TRUE(state.decisions[2].text.starts_with("It left. Plan 3: "));
+    EXPECT_EQ(state.replans.at("room"), 1U);
+}
+
 }  // namespace
 }  // namespace ballast::scheduler

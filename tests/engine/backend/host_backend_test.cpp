@@ -351,5 +351,41 @@ TEST(HostBackend, EndsWithWorkStillQueued) {
     EXPECT_LT(clock.now() - begin, std::chrono::seconds(60));
 }
 
+TEST(HostBackendTruth, RefusesWhatOthersHaveTakenAtTheTimeOfTheAllocation) {
+    const SystemClock clock;
+    HostTruth truth = {.left_bytes = 3 * kMiB};
+    HostBackend device(*kernels::find_kernels(Isa::kScalar),
+                       clock,
+                       {.memory_bytes = 8 * kMiB, .truth = [&] { return truth; }});
+    const auto first = device.allocate_chunk(2 * kMiB);
+    ASSERT_TRUE(first.has_value());
+    EXPECT_EQ(device.allocate_chunk(2 * kMiB).error().code, ErrorCode::kOutOfMemory);
+    truth.left_bytes = kMiB;  // less than is ours: what is there stays, no more is given
+    EXPECT_EQ(device.allocate_chunk(1).error().code, ErrorCode::kOutOfMemory);
+    EXPECT_EQ(device.memory_use().bytes, 2 * kMiB);
+    EXPECT_EQ(device.memory_use().n_refused, 2U);
+    truth.left_bytes = 100 * kMiB;
+    EXPECT_FALSE(device.allocate_chunk(7 * kMiB).has_value()) << "it has 8 MiB in all";
+    EXPECT_TRUE(device.allocate_chunk(6 * kMiB).has_value());
+}
+
+TEST(HostBackendTruth, ALossHoldsForThisDeviceAndNotForTheNext) {
+    const SystemClock clock;
+    HostTruth truth = {.left_bytes = kMiB};
+    const HostOptions options = {.truth = [&] { return truth; }};
+    HostBackend device(*kernels::find_kernels(Isa::kScalar), clock, options);
+    const auto chunk = device.allocate_chunk(64);
+    ASSERT_TRUE(chunk.has_value());
+    const std::vector<float> values(16);
+    EXPECT_TRUE(device.copy_in(chunk->data, bytes_of(values)).has_value());
+    truth.n_losses = 1;
+    EXPECT_EQ(device.copy_in(chunk->data, bytes_of(values)).error().code, ErrorCode::kDeviceLost);
+    EXPECT_EQ(device.allocate_chunk(64).error().code, ErrorCode::kDeviceLost);
+    device.free_chunk(*chunk);
+    EXPECT_EQ(device.used_bytes(), 0U);
+    HostBackend next(*kernels::find_kernels(Isa::kScalar), clock, options);
+    EXPECT_TRUE(next.allocate_chunk(64).has_value());
+}
+
 }  // namespace
 }  // namespace ballast::backend

@@ -108,5 +108,22 @@ TEST(BlockTable, KeepsTheBooksRightOverRandomUse) {
     }
 }
 
+TEST(BlockPool, TellsTheRunsInUse) {
+    BlockPool pool(6);
+    EXPECT_TRUE(pool.used().empty());
+    for (int i = 0; i < 6; ++i) {
+        ASSERT_TRUE(pool.take().has_value());
+    }
+    ASSERT_EQ(pool.used().size(), 1U);
+    EXPECT_EQ(pool.used()[0].n, 6);
+    pool.release(0);
+    pool.release(3);
+    ASSERT_EQ(pool.used().size(), 2U);
+    EXPECT_EQ(pool.used()[0].first, 1);
+    EXPECT_EQ(pool.used()[0].n, 2);
+    EXPECT_EQ(pool.used()[1].first, 4);
+    EXPECT_EQ(pool.used()[1].n, 2);
+}
+
 }  // namespace
 }  // namespace ballast::cache

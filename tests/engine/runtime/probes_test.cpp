@@ -280,6 +280,7 @@ class WatchedDevice final : public backend::Backend {
         return inner_.allocate_chunk(size_bytes);
     }
     void free_chunk(backend::Chunk chunk) override { inner_.free_chunk(chunk); }
+    backend::MemoryUse memory_use() const override { return inner_.memory_use(); }
     Result<backend::Chunk> allocate_host(std::size_t size_bytes) override {
         BALLAST_TRY(const backend::Chunk chunk, inner_.allocate_host(size_bytes));
         host.push_back(chunk);
@@ -418,6 +419,7 @@ class BrokenDevice final : public backend::Backend {
         return backend::Chunk{memory_.data(), size_bytes};
     }
     void free_chunk(backend::Chunk) override { --n_chunks; }
+    backend::MemoryUse memory_use() const override { return {}; }
     Result<backend::Chunk> allocate_host(std::size_t size_bytes) override {
         if (n_host_left-- == 0) {
             return fail(ErrorCode::kOutOfMemory, "nothing can be pinned");

@@ -117,7 +117,13 @@ class ListSource final : public runtime::JobSource {
     }
     void wait(Nanoseconds timeout) override {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, timeout, [this] { return !jobs_.empty() || closed_; });
+        changed_.wait_for(lock, timeout, [this] { return !jobs_.empty() || closed_ || woken_; });
+        woken_ = false;
+    }
+    void wake() override {
+        const std::lock_guard lock(mutex_);
+        woken_ = true;
+        changed_.notify_all();
     }
     bool closed() const override {
         const std::lock_guard lock(mutex_);
@@ -139,6 +145,7 @@ class ListSource final : public runtime::JobSource {
     std::condition_variable changed_;
     std::deque<std::shared_ptr<runtime::Job>> jobs_;
     bool closed_ = false;
+    bool woken_ = false;
 };
 
 /// Counts what it hears.

@@ -116,5 +116,22 @@ TEST(SampleScript, SaysWhatHoldsNowAndEachEventOnce) {
     EXPECT_FALSE(script.next_time());
 }
 
+TEST(SampleScript, TellsTheTruthOfAnyTimeWhateverWasGiven) {
+    auto samples = parse_sample_script(
+        "{\"t_ms\": 10, \"others_bytes\": 1}\n"
+        "{\"t_ms\": 20, \"others_bytes\": 2, \"event\": \"device_lost\"}\n"
+        "{\"t_ms\": 30, \"others_bytes\": 3}\n");
+    ASSERT_TRUE(samples.has_value());
+    SampleScript script(std::move(*samples), milliseconds(100));
+    EXPECT_TRUE(script.sample(milliseconds(200)).has_value());
+    EXPECT_FALSE(script.at(milliseconds(109)).has_value());
+    EXPECT_EQ(script.at(milliseconds(110))->others_bytes, 1U);
+    EXPECT_EQ(script.at(milliseconds(129))->others_bytes, 2U);
+    EXPECT_EQ(script.at(milliseconds(500))->others_bytes, 3U);
+    EXPECT_EQ(script.n_events(LoadEvent::kDeviceLost, milliseconds(119)), 0U);
+    EXPECT_EQ(script.n_events(LoadEvent::kDeviceLost, milliseconds(120)), 1U);
+    EXPECT_EQ(script.n_events(LoadEvent::kSuspend, milliseconds(500)), 0U);
+}
+
 }  // namespace
 }  // namespace ballast::scheduler

@@ -31,6 +31,7 @@ ApiServer::ApiServer(Script script, ApiSetup wanted)
                admission,
                registry,
                request_metrics,
+               pauses,
                clock,
                ids} {
     if (!setup.chat_template.empty()) {

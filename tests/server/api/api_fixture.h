@@ -72,6 +72,7 @@ class ApiServer {
     queue::RequestQueue queue;
     queue::Admission admission;
     api::ModelState model;
+    scheduler::Pauses pauses;
     api::IdSource ids{1};
     api::Services services;
     http::Router router;

@@ -52,13 +52,28 @@ struct FakeModel {
         ApiSetup setup = chat_setup();
         setup.placement = {
             .catalog = &catalog,
-            .residency = &residency,
-            .bytes = {{.device = "cpu", .tensor_class = "experts", .bytes = 90},
-                      {.device = "device", .tensor_class = "attention", .bytes = 128}},
-            .state = [this] {
-                n_asked.fetch_add(1);
-                return state;
-            }};
+            .load =
+                [this] {
+                    return runtime::LoadReport{
+                        .level = scheduler::LoadLevel::kPolite,
+                        .reason = "A game runs.",
+                        .has_device = true,
+                        .self_bytes = 192,
+                        .others_bytes = 300,
+                        .total_bytes = 1000,
+                        .residency = std::make_shared<const runtime::Residency>(residency)};
+                },
+            .bytes =
+                [] {
+                    return std::vector<runtime::PlacedBytes>{
+                        {.device = "cpu", .tensor_class = "experts", .bytes = 90},
+                        {.device = "device", .tensor_class = "attention", .bytes = 128}};
+                },
+            .state =
+                [this] {
+                    n_asked.fetch_add(1);
+                    return state;
+                }};
         return setup;
     }
 };
@@ -71,6 +86,8 @@ std::string body_of(const ApiServer& server, const std::string& path) {
 }
 
 const std::string kBytesAndGroups =
+    R"("load":{"level":"polite","reason":"A game runs.","degraded":null,"device_bytes":192,)"
+    R"("others_bytes":300,"total_bytes":1000},)"
     R"("bytes":[{"device":"cpu","class":"experts","bytes":90},)"
     R"({"device":"device","class":"attention","bytes":128}],)"
     R"("groups":[{"layer":0,"class":"attention","device":"both","parts":4,"resident_parts":1,)"

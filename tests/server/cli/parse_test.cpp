@@ -271,5 +271,26 @@ TEST(Parse, PlanRefusesWhatItCannotUse) {
     }
 }
 
+TEST(Parse, ReadsPauseWithACommandAndItsOptions) {
+    const auto args = parsed<PauseArgs>(
+        {"pause", "--port", "80", "--while", "--", "game", "--port", "1", "--while", "x"});
+    EXPECT_EQ(args.command, (std::vector<std::string>{"game", "--port", "1", "--while", "x"}));
+    ASSERT_EQ(args.overrides.size(), 1U);
+    EXPECT_EQ(args.overrides[0].text, "80");
+    EXPECT_FALSE(args.is_resume);
+    EXPECT_TRUE(parsed<PauseArgs>({"pause"}).command.empty());
+    EXPECT_TRUE(parsed<PauseArgs>({"resume"}).is_resume);
+}
+
+TEST(Parse, RefusesPauseWithHalfOfACommand) {
+    const std::string message =
+        "ballast pause needs --while and a command together: --while -- COMMAND; "
+        "`ballast pause --help` explains.";
+    EXPECT_EQ(error_of({"pause", "--while"}), message);
+    EXPECT_EQ(error_of({"pause", "game"}), message);
+    EXPECT_EQ(error_of({"resume", "game"}), "ballast resume takes no further argument 'game'.");
+    EXPECT_EQ(error_of({"show", "m", "--", "n"}), "ballast has no subcommand 'n'.");
+}
+
 }  // namespace
 }  // namespace ballast::cli

@@ -16,6 +16,8 @@ struct FakeScheduler {
     Registry registry{clock};
     SchedulerMetrics metrics{registry};
     scheduler::SchedulerState state;
+    runtime::LoadReport load;
+    std::vector<runtime::PlacedBytes> places;
     std::atomic<int> n_asked{0};
 
     FakeScheduler() { set_version(1); }
@@ -28,10 +30,14 @@ struct FakeScheduler {
     }
 
     void start(std::vector<runtime::PlacedBytes> placed = {}) {
-        metrics.start(std::move(placed), [this] {
-            n_asked.fetch_add(1);
-            return state;
-        });
+        places = std::move(placed);
+        metrics.start({.placed = [this] { return places; },
+                       .state =
+                           [this] {
+                               n_asked.fetch_add(1);
+                               return state;
+                           },
+                       .load = [this] { return load; }});
     }
 
     /// Value of a series by its exact text; nothing if it is not there.
@@ -108,6 +114,45 @@ TEST(SchedulerMetrics, BytesAreByDeviceAndClass) {
               12'345'678'901.0);
 }
 
+TEST(SchedulerMetrics, WhatHasLeftADeviceIsNothingThere) {
+    FakeScheduler fake;
+    fake.start({{.device = "device", .tensor_class = "attention", .bytes = 12}});
+    const std::string series = R"(ballast_placement_bytes{class="attention",device="device"})";
+    EXPECT_EQ(fake.value(series), 12.0);
+    fake.places = {{.device = "cpu", .tensor_class = "attention", .bytes = 11}};
+    EXPECT_EQ(fake.value(series), 0.0);
+    EXPECT_EQ(fake.value(R"(ballast_placement_bytes{class="attention",device="cpu"})"), 11.0);
+}
+
+TEST(LoadMetrics, SayWhoHasTheMemoryAndWhatWasGivenBack) {
+    FakeScheduler fake;
+    fake.start();
+    EXPECT_EQ(fake.value(R"(ballast_pressure_level{level="full"})"), 1.0);
+    EXPECT_FALSE(fake.has_any("ballast_gpu_memory_bytes")) << "there is no device";
+    fake.load = {.level = scheduler::LoadLevel::kPolite,
+                 .has_device = true,
+                 .self_bytes = 100,
+                 .others_bytes = 300,
+                 .total_bytes = 1000,
+                 .contention = 0.25,
+                 .degraded = runtime::LoadCause::kFailedSubmission,
+                 .n_moves = 3};
+    fake.load.evicted_bytes[static_cast<std::size_t>(runtime::LoadCause::kMemory)] = 50;
+    EXPECT_EQ(fake.value(R"(ballast_pressure_level{level="full"})"), 0.0);
+    EXPECT_EQ(fake.value(R"(ballast_pressure_level{level="polite"})"), 1.0);
+    EXPECT_EQ(fake.value(R"(ballast_gpu_memory_bytes{owner="self"})"), 100.0);
+    EXPECT_EQ(fake.value(R"(ballast_gpu_memory_bytes{owner="others"})"), 300.0);
+    EXPECT_EQ(fake.value(R"(ballast_gpu_memory_bytes{owner="free"})"), 600.0);
+    EXPECT_EQ(fake.value("ballast_gpu_contention_ratio"), 0.25);
+    EXPECT_EQ(fake.value(R"(ballast_degraded{reason="failed_submission"})"), 1.0);
+    EXPECT_EQ(fake.value(R"(ballast_degraded{reason="device_lost"})"), 0.0);
+    EXPECT_EQ(fake.value(R"(ballast_evicted_bytes_total{cause="memory"})"), 50.0);
+    EXPECT_EQ(fake.value(R"(ballast_evicted_bytes_total{cause="idle"})"), 0.0);
+    EXPECT_EQ(fake.value("ballast_moves_total"), 3.0);
+    fake.load.evicted_bytes[static_cast<std::size_t>(runtime::LoadCause::kMemory)] = 80;
+    EXPECT_EQ(fake.value(R"(ballast_evicted_bytes_total{cause="memory"})"), 80.0);
+}
+
 TEST(SchedulerMetrics, ReplansAreCountedByCause) {
     FakeScheduler fake;
     fake.start();
@@ -157,13 +202,16 @@ TEST(SchedulerMetrics, StopWaitsForAScrapeThatIsAsking) {
     std::atomic<bool> gone{false};
     std::atomic<int> n_late{0};
     std::atomic<int> n_asked{0};
-    fake.metrics.start({}, [&] {
-        n_late.fetch_add(gone.load() ? 1 : 0);
-        n_asked.fetch_add(1);
-        std::this_thread::yield();
-        n_late.fetch_add(gone.load() ? 1 : 0);
-        return fake.state;
-    });
+    fake.metrics.start({.placed = [] { return std::vector<runtime::PlacedBytes>(); },
+                        .state =
+                            [&] {
+                                n_late.fetch_add(gone.load() ? 1 : 0);
+                                n_asked.fetch_add(1);
+                                std::this_thread::yield();
+                                n_late.fetch_add(gone.load() ? 1 : 0);
+                                return fake.state;
+                            },
+                        .load = [] { return runtime::LoadReport(); }});
     std::atomic<bool> done{false};
     std::thread scraping([&] {
         while (!done.load()) {

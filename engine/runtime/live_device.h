@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Gives the device back when the rules say so, and takes it again when they allow it, between two
+// steps of the engine. Whatever fails on the device ends here and the CPU goes on.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/base/result.h"
+#include "engine/runtime/compute.h"
+#include "engine/runtime/load_report.h"
+#include "engine/runtime/load_watch.h"
+
+namespace ballast::runtime {
+
+/// Engine thread, but for report(). What it is made of outlives it. Its first look comes before the
+/// Compute is made, so that the start takes no more than there is.
+class LiveDevice {
+  public:
+    /// What has become of the running sequences' keys and values.
+    enum class Kv { kKept, kLost };
+
+    LiveDevice(const LoadWatch::Setup& setup, const Clock& clock) : watch_(setup), clock_(clock) {}
+
+    /// How much of the device may be used at the start.
+    std::uint64_t first_budget();
+    /// From now on it is this one's device; publishes the first report.
+    void take_over(Compute& compute);
+
+    /// Before a step (`working`), and while nothing runs. An error is one of the host: no step can
+    /// be run any more.
+    Result<Kv> follow(bool working);
+    /// Whether a step that is under way must end early, because something has to go.
+    bool is_overdue();
+    /// A step ended with this error of the device; it is to be done again. Other errors are given
+    /// back.
+    Result<Kv> step_failed(const Error& error);
+    /// A step took so long.
+    void step_took(Nanoseconds duration);
+
+    /// Any thread.
+    LoadReport report() const;
+
+  private:
+    std::string sentence(LoadCause cause, const std::string& detail) const;
+    Result<Kv> release(LoadCause cause, const std::string& detail);
+    Result<Kv> degrade(LoadCause cause, const std::string& detail);
+    Result<Kv> grow(Nanoseconds now);
+    Result<Kv> rebuild(scheduler::Plan plan, std::uint64_t device_bytes);
+    bool must_give(const scheduler::LoadDirective& directive) const;
+    void note_refusals(Nanoseconds now);
+    void publish();
+
+    LoadWatch watch_;
+    const Clock& clock_;
+    Compute* compute_ = nullptr;
+    scheduler::LoadDirective directive_;
+    /// What the device's side was last built or judged for; nothing: it must be looked at.
+    std::optional<std::uint64_t> judged_bytes_ = {};
+    double without_ratio_ = 1.0;  // a step's time on the CPU alone over that of the plan
+    std::uint64_t n_refused_ = 0;
+    Nanoseconds refused_at_{0};
+    Nanoseconds refused_wait_{0};
+    LoadReport next_;
+
+    mutable std::mutex mutex_;
+    LoadReport published_;
+};
+
+}  // namespace ballast::runtime

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// An engine with a device whose share changes while it answers: time goes on with each token that
+// a sink hears, so that a script of samples plays the same way each time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/runtime/monitor_choice.h"
+#include "scheduler/load/pauses.h"
+#include "tests/engine/runtime/harness.h"
+#include "tests/engine/runtime/manual_clock.h"
+
+namespace ballast::test {
+
+/// What is played.
+struct LivePlay {
+    std::string script = {};  // JSON lines; "" for no monitor
+    backend::FaultPlan faults = {};
+    int n_jobs = 3;
+    int n_prompt = 100;  // tokens of the first job
+    int n_tokens = 100;  // of each
+    /// Called after each token with its number among all, before time goes on.
+    std::function<void(int, scheduler::Pauses&)> on_token = [](int, scheduler::Pauses&) {};
+    std::string device = "host";
+    std::uint64_t vram_budget = 8ULL << 20U;
+    Nanoseconds token_time = std::chrono::milliseconds(10);
+    /// Time goes on by this, too, whenever somebody asks for it: within steps.
+    Nanoseconds tick{0};
+};
+
+/// What came of it.
+struct LiveOutcome {
+    std::vector<std::string> texts;  // by job
+    std::vector<std::string> errors;
+    std::vector<runtime::LoadReport> reports;  // after each token
+    runtime::LoadReport last;                  // when all had ended
+    std::vector<scheduler::Decision> decisions;
+    Nanoseconds first_step_end{0};       // since the start
+    std::uint64_t first_step_bytes = 0;  // ours at that time
+    std::uint64_t most_bytes = 0;        // ours at any token
+    bool over_budget = false;            // more than the script leaves, at some token
+    bool wrong_books = false;            // the device's view was another, at some token
+};
+
+LiveOutcome play(const TinyFixture& fixture, const LivePlay& play);
+
+/// The machine of these tests: a CPU so slow that any device is worth its hops.
+scheduler::HardwareProfile slow_cpu();
+
+}  // namespace ballast::test

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+// The device is taken away and given back while streams run: not a letter of them changes, none is
+// lost, what others leave is kept to, and the device's own count of our bytes is that of our books.
+#include "tests/engine/runtime/live_run.h"
+
+namespace ballast::test {
+namespace {
+
+constexpr std::uint64_t kBudget = 8ULL << 20U;
+
+TinyModelOptions small_model() {
+    return {.n_layers = 3, .type = quant::QuantType::kQ8_0};
+}
+
+/// The texts of the CPU alone.
+std::vector<std::string> undisturbed(const TinyFixture& fixture, const LivePlay& played = {}) {
+    LivePlay alone = played;
+    alone.script.clear();
+    alone.faults = {};
+    alone.on_token = LivePlay().on_token;
+    alone.device = "auto";
+    LiveOutcome outcome = play(fixture, alone);
+    for (const std::string& error : outcome.errors) {
+        EXPECT_EQ(error, "");
+    }
+    return outcome.texts;
+}
+
+/// Nothing is lost, nothing differs, and memory is kept to.
+void expect_undisturbed(const LiveOutcome& outcome, const std::vector<std::string>& texts) {
+    EXPECT_EQ(outcome.texts, texts);
+    for (const std::string& error : outcome.errors) {
+        EXPECT_EQ(error, "");
+    }
+    EXPECT_FALSE(outcome.over_budget);
+    EXPECT_FALSE(outcome.wrong_books);
+}
+
+std::string line(int t_ms, std::uint64_t others, const std::string& more = "") {
+    return "{\"t_ms\":" + std::to_string(t_ms) + ",\"others_bytes\":" + std::to_string(others) +
+           more + "}\n";
+}
+
+std::string first_line(std::uint64_t others = 0) {
+    return line(0, others, ",\"device_total_bytes\":" + std::to_string(kBudget));
+}
+
+TEST(LiveDevice, AGameComesAndGoes) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.script = first_line() + line(500, kBudget, ",\"process\":\"game\"") + line(1200, 0);
+    const LiveOutcome outcome = play(fixture, played);
+    expect_undisturbed(outcome, undisturbed(fixture, played));
+    EXPECT_GT(outcome.most_bytes, 0U);
+    const auto at = [&](int ms) { return outcome.reports.at(static_cast<std::size_t>(ms / 10)); };
+    EXPECT_GT(at(490).self_bytes, 0U);
+    EXPECT_EQ(at(540).self_bytes, 0U) << "given back by the step after the sample";
+    EXPECT_EQ(at(540).level, scheduler::LoadLevel::kMinimal);
+    EXPECT_EQ(at(540).residency->n_on_device(), 0);
+    EXPECT_EQ(at(1150).self_bytes, 0U);
+    EXPECT_GT(outcome.last.self_bytes, 0U) << "taken again";
+    EXPECT_EQ(outcome.last.self_bytes, at(490).self_bytes);
+    EXPECT_EQ(outcome.last.n_refused, 0U);
+    const auto cause = static_cast<std::size_t>(runtime::LoadCause::kMemory);
+    EXPECT_EQ(outcome.last.evicted_bytes[cause], at(490).self_bytes);
+    EXPECT_EQ(outcome.last.n_moves, 2U);
+    ASSERT_EQ(outcome.decisions.size(), 3U);
+    EXPECT_EQ(outcome.decisions[1].cause, "memory");
+    EXPECT_NE(outcome.decisions[1].text.find("wanted by game; "), std::string::npos)
+        << outcome.decisions[1].text;
+    EXPECT_NE(outcome.decisions[1].text.find("keys and values of 3 layers"), std::string::npos)
+        << outcome.decisions[1].text;
+    EXPECT_EQ(outcome.decisions[2].cause, "room");
+}
+
+TEST(LiveDevice, ASmallerShareIsPlannedAnewAndKept) {
+    const TinyFixture fixture(small_model());
+    const LiveOutcome before = play(fixture, {.n_tokens = 5});
+    LivePlay played;
+    const std::uint64_t less = before.last.self_bytes * 3 / 4;
+    played.script = first_line() + line(500, kBudget - less);
+    const LiveOutcome outcome = play(fixture, played);
+    expect_undisturbed(outcome, undisturbed(fixture, played));
+    EXPECT_GT(outcome.last.self_bytes, 0U);
+    EXPECT_LE(outcome.last.self_bytes, less);
+    EXPECT_EQ(outcome.last.n_refused, 0U);
+    EXPECT_EQ(outcome.last.level, scheduler::LoadLevel::kPolite);
+}
+
+TEST(LiveDevice, WhatOthersHaveAtTheStartIsNotTaken) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.script = first_line(kBudget) + line(1000, 0);
+    const LiveOutcome outcome = play(fixture, played);
+    expect_undisturbed(outcome, undisturbed(fixture, played));
+    EXPECT_EQ(outcome.reports.front().self_bytes, 0U);
+    EXPECT_GT(outcome.last.self_bytes, 0U);
+    EXPECT_EQ(outcome.last.n_refused, 0U);
+}
+
+TEST(LiveDevice, PauseGivesEveryByteBackAndResumeTakesThemAgain) {
+    const TinyFixture fixture(small_model());
+    for (const bool by_holder : {false, true}) {
+        LivePlay played;
+        played.on_token = [&](int n, scheduler::Pauses& pauses) {
+            if (n == 60) {
+                by_holder
+                    ? void(pauses.hold("game",
+                                       std::chrono::hours(1) + std::chrono::milliseconds(590),
+                                       std::chrono::hours(1) + std::chrono::milliseconds(1200)))
+                    : pauses.pause();
+            }
+            if (n == 120 && !by_holder) {
+                pauses.resume();
+            }
+        };
+        const LiveOutcome outcome = play(fixture, played);
+        expect_undisturbed(outcome, undisturbed(fixture, played));
+        EXPECT_GT(outcome.reports[58].self_bytes, 0U);
+        EXPECT_EQ(outcome.reports[64].self_bytes, 0U);
+        EXPECT_EQ(outcome.reports[64].level, scheduler::LoadLevel::kPaused);
+        EXPECT_EQ(outcome.reports[115].self_bytes, 0U);
+        EXPECT_EQ(outcome.last.self_bytes, outcome.reports[58].self_bytes);
+        EXPECT_EQ(outcome.last.level, scheduler::LoadLevel::kFull);
+    }
+}
+
+TEST(LiveDevice, ALongPromptGivesWayBetweenTwoLayers) {
+    const TinyFixture fixture({.n_layers = 16, .type = quant::QuantType::kQ8_0});
+    LivePlay played;
+    played.n_jobs = 1;
+    played.n_prompt = 60;
+    played.n_tokens = 2;
+    played.tick = std::chrono::milliseconds(1);
+    const std::vector<std::string> texts = undisturbed(fixture, played);
+    int n_within = 0;
+    for (int t_ms = 1; t_ms <= 120; t_ms += 4) {
+        played.script = first_line() + line(t_ms, kBudget, ",\"process\":\"game\"");
+        const LiveOutcome outcome = play(fixture, played);
+        EXPECT_EQ(outcome.texts, texts) << t_ms;
+        // A layer asks for the time some ten times; the step does some hundred times.
+        if (outcome.first_step_end >= std::chrono::milliseconds(t_ms + 20)) {
+            EXPECT_EQ(outcome.first_step_bytes, 0U) << t_ms;
+            ++n_within;
+        }
+    }
+    EXPECT_GE(n_within, 5);
+}
+
+TEST(LiveDevice, AQuickWaveOfPressureMovesTheShareOnce) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.n_tokens = 150;
+    played.script = first_line();
+    for (int t_ms = 200; t_ms < 1600; t_ms += 400) {
+        played.script += line(t_ms, kBudget) + line(t_ms + 200, 0);
+    }
+    const LiveOutcome outcome = play(fixture, played);
+    expect_undisturbed(outcome, undisturbed(fixture, played));
+    EXPECT_EQ(outcome.reports[10].n_moves, 0U);
+    EXPECT_EQ(outcome.reports[170].n_moves, 1U) << "it goes and waits for quiet";
+    EXPECT_GT(outcome.last.self_bytes, 0U) << "which comes in the end";
+}
+
+TEST(LiveDevice, TheComputerSleepsAndWakes) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.script = first_line() + line(500, 0, ",\"event\":\"suspend\"") +
+                    line(1200, 0, ",\"event\":\"resume\"");
+    const LiveOutcome outcome = play(fixture, played);
+    expect_undisturbed(outcome, undisturbed(fixture, played));
+    EXPECT_EQ(outcome.reports[60].self_bytes, 0U);
+    EXPECT_GT(outcome.last.self_bytes, 0U);
+    const auto cause = static_cast<std::size_t>(runtime::LoadCause::kSuspended);
+    EXPECT_GT(outcome.last.evicted_bytes[cause], 0U);
+}
+
+TEST(LiveDevice, ADeviceThatTheScriptLosesIsTriedAgain) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.script = first_line() + line(500, 0, ",\"event\":\"device_lost\"");
+    const LiveOutcome outcome = play(fixture, played);
+    expect_undisturbed(outcome, undisturbed(fixture, played));
+    EXPECT_EQ(outcome.reports[60].level, scheduler::LoadLevel::kDegraded);
+    EXPECT_EQ(outcome.reports[60].degraded, runtime::LoadCause::kLost);
+    EXPECT_EQ(outcome.reports[60].self_bytes, 0U);
+    // A second later it works again.
+    EXPECT_GT(outcome.last.self_bytes, 0U);
+    EXPECT_FALSE(outcome.last.degraded.has_value());
+    EXPECT_EQ(outcome.last.level, scheduler::LoadLevel::kFull);
+}
+
+TEST(LiveFaults, ADeviceLostAtAnySubmissionCostsNoTokenAndNoRequest) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.n_tokens = 20;
+    const std::vector<std::string> texts = undisturbed(fixture, played);
+    int n_lost = 0;
+    for (std::uint64_t n = 1; n <= 40; ++n) {
+        played.faults.lost_at_submission = n;
+        const LiveOutcome outcome = play(fixture, played);
+        expect_undisturbed(outcome, texts);
+        n_lost +=
+            outcome.last.evicted_bytes[static_cast<std::size_t>(runtime::LoadCause::kLost)] > 0;
+    }
+    EXPECT_GE(n_lost, 20);
+}
+
+TEST(LiveFaults, ARefusedSubmissionDegradesWithItsOwnReason) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.n_tokens = 20;
+    const std::vector<std::string> texts = undisturbed(fixture, played);
+    for (std::uint64_t n = 1; n <= 10; ++n) {
+        played.faults.failed_submission = n;
+        const LiveOutcome outcome = play(fixture, played);
+        expect_undisturbed(outcome, texts);
+        EXPECT_EQ(outcome.last.degraded, runtime::LoadCause::kFailedSubmission) << n;
+        EXPECT_EQ(outcome.last.self_bytes, 0U) << n;
+        EXPECT_NE(outcome.last.degraded_text.find("planned fault"), std::string::npos);
+    }
+}
+
+TEST(LiveFaults, ARefusedAllocationLeavesItsGroupsOnTheCpuAndIsTriedAgain) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    const std::vector<std::string> texts = undisturbed(fixture, played);
+    int n_degraded = 0;
+    for (std::uint64_t n = 1; n <= 20; ++n) {
+        played.faults.failed_allocation = n;
+        const LiveOutcome outcome = play(fixture, played);
+        expect_undisturbed(outcome, texts);
+        if (outcome.reports.front().degraded) {
+            ++n_degraded;
+            EXPECT_EQ(outcome.reports.front().degraded, runtime::LoadCause::kFailedAllocation);
+            EXPECT_FALSE(outcome.last.degraded.has_value()) << n;
+        }
+        EXPECT_EQ(outcome.last.residency->n_on_device(), 7) << n;
+    }
+    EXPECT_GE(n_degraded, 10);
+}
+
+TEST(LiveFaults, AnEngineThatIdlesGivesTheDeviceBackAndTakesItForTheNextJob) {
+    // After five minutes of nothing; time goes on by itself here.
+    const TinyFixture fixture(small_model());
+    ManualClock clock;
+    ListSource source;
+    CountingObserver observer;
+    auto engine = runtime::Engine::create(fixture.model(),
+                                          {.threads = 1, .device = "host", .vram_budget = kBudget},
+                                          source,
+                                          observer,
+                                          clock,
+                                          {.hardware = slow_cpu()});
+    ASSERT_TRUE(engine.has_value());
+    (*engine)->start();
+    EXPECT_GT((*engine)->load().self_bytes, 0U);
+    const SystemClock real;
+    const auto holds = [&](bool wanted) {
+        const Nanoseconds end = real.now() + std::chrono::seconds(30);
+        while (((*engine)->load().self_bytes > 0) != wanted && real.now() < end) {
+            clock.advance(std::chrono::seconds(1));
+            source.wake();
+            std::this_thread::yield();
+        }
+        return ((*engine)->load().self_bytes > 0) == wanted;
+    };
+    EXPECT_TRUE(holds(false));
+    EXPECT_GE(clock.now(), std::chrono::minutes(5));
+    auto sink = std::make_shared<RecordingSink>();
+    runtime::Job job = make_job({1, 2, 3}, 5);
+    job.sink = sink;
+    source.push(std::make_shared<runtime::Job>(std::move(job)));
+    ASSERT_TRUE(sink->wait_for_end());
+    EXPECT_GT((*engine)->load().self_bytes, 0U);
+    source.close();
+    (*engine)->stop();
+}
+
+}  // namespace
+}  // namespace ballast::test
