@@ -131,7 +131,7 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
         compute->paced_cpu_ = std::make_unique<backend::PacedCpu>(
             *compute->backend_, compute->clock_, shape.cpu_pace, compute->paced_memory_);
     }
-    compute->checker_ = with_device ? checker_for(shape) : nullptr;
+    compute->checker_ = compute->wants_device_ ? checker_for(shape) : nullptr;
     if (compute->checker_ != nullptr) {
         compute->checked_cpu_ =
             std::make_unique<backend::CheckedBackend>(compute->unchecked_cpu(), compute->checker_);
@@ -191,8 +191,8 @@ std::uint64_t Compute::room_of(std::uint64_t device_bytes) const {
     // Tensors begin on 64-byte borders; a group has fewer than 32 of them.
     constexpr std::uint64_t kPaddingOfGroup = 64 * 32;
     const StepBytes step = device_step_bytes(model_, limits_of(shape_));
-    const std::uint64_t taken =
-        step.layers + step.sums + step.head + kPaddingOfGroup * catalog_.groups.size();
+    const std::uint64_t taken = step.layers + (options_.divide_groups ? step.sums : 0) + step.head +
+                                kPaddingOfGroup * catalog_.groups.size();
     return device_bytes > taken ? device_bytes - taken : 0;
 }
 

@@ -4,6 +4,7 @@
 #include "engine/backend/access_checker.h"
 
 #include "engine/base/check.h"
+#include "tests/engine/runtime/divided_plans.h"
 #include "tests/engine/runtime/harness.h"
 #include "tests/engine/runtime/script.h"
 

@@ -2,6 +2,7 @@
 // A model on two devices: the bits of the CPU alone, memory that is kept to, what happens when the
 // device refuses or is lost, and what a step took.
 #include "engine/runtime/step_program.h"
+#include "tests/engine/runtime/divided_plans.h"
 #include "tests/engine/runtime/harness.h"
 #include "tests/engine/runtime/script.h"
 #include "tests/engine/runtime/whole_groups.h"

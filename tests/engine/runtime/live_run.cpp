@@ -113,8 +113,11 @@ scheduler::HardwareProfile slow_cpu() {
 
 LiveOutcome play(const TinyFixture& fixture, const LivePlay& played) {
     Stage stage{.played = played};
-    const runtime::EngineOptions options = {
-        .threads = 2, .parallel = 4, .device = played.device, .vram_budget = played.vram_budget};
+    const runtime::EngineOptions options = {.threads = 2,
+                                            .parallel = 4,
+                                            .device = played.device,
+                                            .vram_budget = played.vram_budget,
+                                            .divide_groups = played.divide_groups};
     auto samples = scheduler::parse_sample_script(played.script);
     EXPECT_TRUE(samples.has_value()) << samples.error().message;
     scheduler::SampleScript script(std::move(*samples), std::chrono::hours(1));

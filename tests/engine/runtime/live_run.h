@@ -27,6 +27,7 @@ struct LivePlay {
     std::function<void(int, scheduler::Pauses&)> on_token = [](int, scheduler::Pauses&) {};
     std::string device = "host";
     std::uint64_t vram_budget = 8ULL << 20U;
+    bool divide_groups = false;  // else texts have the bits of the CPU's
     Nanoseconds token_time = std::chrono::milliseconds(10);
     /// Time goes on by this, too, whenever somebody asks for it: within steps.
     Nanoseconds tick{0};

@@ -87,6 +87,35 @@ TEST(LiveDevice, ASmallerShareIsPlannedAnewAndKept) {
     EXPECT_EQ(outcome.last.level, scheduler::LoadLevel::kPolite);
 }
 
+TEST(LiveDevice, DividedGroupsComeAndGo) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.divide_groups = true;
+    played.script = first_line() + line(500, kBudget, ",\"process\":\"game\"") + line(1200, 0) +
+                    line(1800, 0, ",\"event\":\"device_lost\"");
+    bool divided = false;
+    for (std::uint64_t budget = 1400000; budget < 1800000; budget += 40000) {
+        SCOPED_TRACE(budget);
+        played.vram_budget = budget;
+        const LiveOutcome outcome = play(fixture, played);
+        for (std::size_t i = 0; i < outcome.texts.size(); ++i) {
+            EXPECT_EQ(outcome.errors[i], "");
+            EXPECT_FALSE(outcome.texts[i].empty());
+        }
+        EXPECT_FALSE(outcome.over_budget);
+        EXPECT_FALSE(outcome.wrong_books);
+        for (const runtime::LoadReport& report : outcome.reports) {
+            EXPECT_LE(report.self_bytes, budget);
+            for (std::size_t i = 0; i < report.residency->groups.size(); ++i) {
+                const int n = report.residency->groups[i].resident;
+                const int n_parts = fixture.model().model->catalog().groups[i].parts;
+                divided = divided || (n > 0 && n < n_parts);
+            }
+        }
+    }
+    EXPECT_TRUE(divided);
+}
+
 TEST(LiveDevice, WhatOthersHaveAtTheStartIsNotTaken) {
     const TinyFixture fixture(small_model());
     LivePlay played;

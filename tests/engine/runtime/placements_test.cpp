@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "tests/engine/model/reference.h"
+#include "tests/engine/runtime/divided_plans.h"
 #include "tests/engine/runtime/script.h"
 #include "tests/support/npy.h"
 #include "tests/support/sanitizer.h"
