@@ -99,7 +99,7 @@ void CpuBackend::multiply_decode(std::span<const Matrix> matrices,
     std::size_t total_bytes = 0;
     for (const Matrix& matrix : matrices) {
         total_rows += matrix.weight.n_rows;
-        total_bytes += matrix.weight.slice_bytes();
+        total_bytes += matrix.weight.read_bytes();
     }
     const auto n_threads = index_of(pool_.size());
     const std::size_t n_items =

@@ -23,7 +23,7 @@ const WeightView& weight_of(UnitId unit, const StepContext& context) {
 
 /// n_slices of a weight times so many columns.
 OpWork multiply(const WeightView& weight, std::uint64_t n_slices, std::uint64_t columns) {
-    return {.bytes = n_slices * weight.slice_bytes(),
+    return {.bytes = n_slices * weight.read_bytes(),
             .flops = 2 * weight.n_rows * weight.k * columns};
 }
 

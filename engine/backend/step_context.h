@@ -3,6 +3,7 @@
 // KV pages. Views only; the runtime owns the memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -52,6 +53,11 @@ struct WeightView {
     std::size_t n_slices = 1;
 
     std::size_t slice_bytes() const { return n_rows * row_bytes; }
+    /// Bytes of a slice that a multiplication reads: where these are some columns of a tensor, rows
+    /// are farther from each other than they are long.
+    std::size_t read_bytes() const {
+        return n_rows * std::min(row_bytes, quant::row_bytes(type, k));
+    }
     const float* floats() const { return reinterpret_cast<const float*>(data); }
 };
 

@@ -146,6 +146,32 @@ TEST(StepProgram, CutsWhatStreamsIntoTilesThatCoverIt) {
     EXPECT_EQ(next_tile, static_cast<int>(program.tiles.size()));
 }
 
+TEST(WeightSlice, OfColumnsReadsThemAloneAndIsPackedWithoutTheOthers) {
+    const Programs programs({.n_layers = 3, .type = quant::QuantType::kQ8_0});
+    const auto views = programs.model().weights().views();
+    int n_seen = 0;
+    for (std::size_t i = 0; i < views.size(); ++i) {
+        const backend::WeightView& whole = views[i];
+        if (whole.type != quant::QuantType::kQ8_0 || whole.k < 64) {
+            continue;
+        }
+        ++n_seen;
+        WeightSlice left = whole_slice(static_cast<backend::UnitId>(i), whole);
+        left.n_columns = 32;
+        WeightSlice right = left;
+        right.first_column = 32;
+        right.n_columns = whole.k - 32;
+        EXPECT_EQ(
+            view_in_place(whole, left).read_bytes() + view_in_place(whole, right).read_bytes(),
+            whole.read_bytes());
+        EXPECT_EQ(packed_bytes(whole, left) + packed_bytes(whole, right), whole.slice_bytes());
+        EXPECT_EQ(packed_view(whole, right, nullptr).row_bytes * whole.n_rows,
+                  packed_bytes(whole, right));
+        EXPECT_EQ(view_in_place(whole, right).data - whole.data, 34) << "a block";
+    }
+    EXPECT_GT(n_seen, 10);
+}
+
 TEST(StepProgram, ChoosesExpertsOnOneSideAndSendsTheChoice) {
     const Programs programs({.n_experts = 4});
     const StepProgram program = programs.make(programs.halves());
