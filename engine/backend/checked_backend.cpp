@@ -167,7 +167,7 @@ bool CheckedBackend::done(Event event) const {
 }
 
 Status CheckedBackend::wait(Event event) {
-    const Status status = inner_.wait(event);
+    Status status = inner_.wait(event);
     if (!on_cpu()) {
         // It happened, whatever its queue says of it.
         checker_->happened(event);

@@ -165,6 +165,7 @@ Result<Event> HostBackend::put(Queue queue, Work work) {
         }
         number = ++to.n_put;
         work.after = to.after;
+        work.put_at = clock_.now();
         to.ring[number % kDepth] = work;
     }
     changed_.notify_all();
@@ -258,33 +259,32 @@ void HostBackend::run_lane(Lane& lane) {
 }
 
 void HostBackend::carry_out(const Work& work, Lane& lane) {
-    Nanoseconds begin = clock_.now();
+    const HostPace& pace = options_.pace;
+    // What was put while the queue was at work has had its latency already.
+    Nanoseconds begin = std::max(clock_.now(), work.put_at + pace.latency);
     if (options_.faults.delay_max.count() > 0) {
         begin += Nanoseconds(static_cast<std::int64_t>(
             lane.delays.below(static_cast<std::uint64_t>(options_.faults.delay_max.count()))));
         wait_until(begin);
     }
-    const HostPace& pace = options_.pace;
     if (work.submission == 0) {
         const Strips& strips = work.strips;
         const std::size_t to = work.to_device ? strips.device_stride : strips.host_stride;
         const std::size_t from = work.to_device ? strips.host_stride : strips.device_stride;
         copy_rows(work.to, to, work.from, from, strips);
-        wait_until(begin + pace.latency);
+        wait_until(begin);
         if (&lane == lanes_[static_cast<std::size_t>(Queue::kCopy)].get()) {
-            memory_->cross(strips.total_bytes(), pace.link_gbps, begin + pace.latency);
+            memory_->cross(strips.total_bytes(), pace.link_gbps, begin);
         } else if (pace.link_gbps > 0.0) {
             // Activations are few bytes: they do not share the memory's rate with anyone.
-            wait_until(begin + pace.latency +
-                       Nanoseconds(static_cast<std::int64_t>(
-                           static_cast<double>(strips.total_bytes()) / pace.link_gbps)));
+            wait_until(begin + Nanoseconds(static_cast<std::int64_t>(
+                                   static_cast<double>(strips.total_bytes()) / pace.link_gbps)));
         }
         return;
     }
     // The CPU's submit() only fails for lack of what reserve() took.
     BALLAST_CHECK(cpu_.submit(work.ops, work.context).has_value());
-    wait_until(begin + pace.latency +
-               modelled_work(work.ops, work.context, pace.read_gbps, pace.gflops).time);
+    wait_until(begin + modelled_work(work.ops, work.context, pace.read_gbps, pace.gflops).time);
 }
 
 void HostBackend::wait_until(Nanoseconds time) {

@@ -30,7 +30,7 @@ struct HostPace {
     double read_gbps = 0.0;  // 1e9 bytes a second of weights, keys and values that ops read
     double gflops = 0.0;     // 1e9 operations a second
     double link_gbps = 0.0;  // 1e9 bytes a second of a copy, either way
-    Nanoseconds latency{0};  // added to each submission and each copy
+    Nanoseconds latency{0};  // from the call until a submission or a copy may begin
 
     bool is_set() const {
         return read_gbps > 0.0 || gflops > 0.0 || link_gbps > 0.0 || latency.count() > 0;
@@ -121,6 +121,7 @@ class HostBackend final : public Backend {
         StepContext context = {};
         std::uint64_t submission = 0;  // its number among submissions; 0: a copy
         Moments after = {};
+        Nanoseconds put_at{0};
     };
     /// One queue: work number n, from 1, stands in place n mod depth until it is done.
     struct Lane {

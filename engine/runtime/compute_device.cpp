@@ -60,7 +60,7 @@ Status Compute::move_kv_to_device() {
         if (n_there == 0) {
             continue;
         }
-        const Status moved = cache_->move(layer, kv_placements(layer, n_there), used);
+        Status moved = cache_->move(layer, kv_placements(layer, n_there), used);
         if (!moved && moved.error().code != ErrorCode::kOutOfMemory) {
             return moved;
         }

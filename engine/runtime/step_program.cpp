@@ -14,7 +14,6 @@ namespace ballast::runtime {
 namespace {
 
 using backend::OpRecord;
-using backend::RowDomain;
 using backend::SlotId;
 
 constexpr std::size_t kCpuSide = 0;

@@ -146,7 +146,8 @@ TEST(HostBackend, TakesNoLessThanTheModelledTime) {
     const double expected = 1e-3 + static_cast<double>(bytes) / 0.02e9;
     EXPECT_GT(expected, 5e-3);
     EXPECT_GE(std::chrono::duration<double>(clock.now() - begin).count(), expected);
-    EXPECT_GE(std::chrono::duration<double>(host.busy_time(*event)).count(), expected);
+    // The latency may be over before the queue takes the work up.
+    EXPECT_GE(std::chrono::duration<double>(host.busy_time(*event)).count(), expected - 1e-3);
 
     std::vector<float> values(25000);
     const auto chunk = host.allocate_chunk(100000);
