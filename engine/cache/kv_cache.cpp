@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/backend/put_or_wait.h"
 #include "engine/base/check.h"
 
 namespace ballast::cache {
@@ -23,13 +24,7 @@ class Crossing {
 
     template <class Put>
     Status put(const Put& put) {
-        auto event = put(device_);
-        if (!event && event.error().code == ErrorCode::kOverloaded && last_) {
-            BALLAST_TRY_STATUS(device_.wait(*last_));
-            event = put(device_);
-        }
-        BALLAST_TRY(last_, std::move(event));
-        return {};
+        return backend::put_or_wait(device_, last_, [&] { return put(device_); });
     }
     Status finish() { return last_ ? device_.wait(*last_) : Status(); }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/backend/put_or_wait.h"
 #include "engine/base/units.h"
 
 namespace ballast::runtime {
@@ -56,13 +57,9 @@ Status DeviceWeights::fill(Slab& slab) {
         std::byte* const to = slab.memory.data + places_.at(slice).offset;
         const std::byte* const from = view_in_place(tensor(slice), slice).data;
         const backend::Strips strips = packing_strips(tensor(slice), slice);
-        auto event = backend_.copy_strips_in(backend::Queue::kCopy, to, from, strips);
-        if (!event && event.error().code == ErrorCode::kOverloaded && last) {
-            BALLAST_TRY_STATUS(backend_.wait(*last));
-            event = backend_.copy_strips_in(backend::Queue::kCopy, to, from, strips);
-        }
-        BALLAST_TRY(last, std::move(event));
-        return {};
+        return backend::put_or_wait(backend_, last, [&] {
+            return backend_.copy_strips_in(backend::Queue::kCopy, to, from, strips);
+        });
     };
     Status status;
     for (const WeightSlice& slice : slab.slices) {

@@ -398,7 +398,14 @@ Status Engine::State::follow_load(bool working) {
 
 Result<bool> Engine::State::run_batch() {
     Executor& executor = compute->executor();
-    executor.begin(batch->input());
+    const auto failed = [&](const Error& error) -> Result<bool> {
+        BALLAST_TRY(const LiveDevice::Kv kv, live.step_failed(error));
+        go_on(kv);
+        return false;
+    };
+    if (const Status status = executor.begin(batch->input()); !status) {
+        return failed(status.error());
+    }
     const int n_segments = model.model->ops().n_segments();
     // A step with a prompt can take longer than others may wait; between two layers it can be left.
     const bool in_parts = batch->n_prefill() > 0 && compute->device_use().bytes > 0;
@@ -409,9 +416,7 @@ Result<bool> Engine::State::run_batch() {
         }
         const Status status = executor.run_segments(segment, segment + stride);
         if (!status) {
-            BALLAST_TRY(const LiveDevice::Kv kv, live.step_failed(status.error()));
-            go_on(kv);
-            return false;
+            return failed(status.error());
         }
     }
     return true;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "engine/backend/op_access.h"
+#include "engine/backend/put_or_wait.h"
 #include "engine/base/check.h"
 
 namespace ballast::runtime {
@@ -53,13 +54,17 @@ Result<std::unique_ptr<Executor>> Executor::create(const Parts& parts,
                                                    const ExecutorLimits& limits) {
     BALLAST_TRY_STATUS(check_supported(parts.model, parts.cpu));
     std::unique_ptr<Executor> executor(new Executor(parts));
-    BALLAST_TRY(const std::vector<GroupOps> groups, group_ops(parts.model.ops(), parts.catalog));
-    const std::vector<GroupDivision> alone(parts.catalog.groups.size());
-    for (const StepKind kind : kStepKinds) {
-        executor->bounds_[static_cast<std::size_t>(kind)].program =
-            parts.device != nullptr
-                ? parts.device->program(kind)
-                : make_step_program(parts.model, groups, alone, scheduler::kTileBytesMax);
+    if (parts.device != nullptr) {
+        for (const StepKind kind : kStepKinds) {
+            executor->bounds_[static_cast<std::size_t>(kind)].program = parts.device->program(kind);
+        }
+    } else {
+        BALLAST_TRY(const std::vector<GroupOps> groups,
+                    group_ops(parts.model.ops(), parts.catalog));
+        const std::vector<GroupDivision> alone(parts.catalog.groups.size());
+        for (Bound& bound : executor->bounds_) {
+            bound.program = make_step_program(parts.model, groups, alone, scheduler::kTileBytesMax);
+        }
     }
     BALLAST_TRY_STATUS(executor->allocate(limits));
     return executor;
@@ -305,13 +310,7 @@ Status Executor::run_on_cpu(std::span<const StepAction> runs) {
 
 template <class Put>
 Status Executor::put(const Put& put) {
-    auto event = put();
-    if (!event && event.error().code == ErrorCode::kOverloaded && last_) {
-        BALLAST_TRY_STATUS(wait(*last_));
-        event = put();
-    }
-    BALLAST_TRY(last_, std::move(event));
-    return {};
+    return backend::put_or_wait(last_, put, [this](backend::Event event) { return wait(event); });
 }
 
 Status Executor::run_on_device(std::span<const StepAction> runs) {

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/backend/put_or_wait.h"
+
 namespace ballast::runtime {
 
 namespace {
@@ -88,15 +90,8 @@ Result<backend::Event> Link::copy(std::span<std::byte> host, std::size_t tile, b
         return back ? device_.copy_out(host, device_tile(tile))
                     : device_.copy_in(device_tile(tile), host);
     };
-    Result<backend::Event> event = put();
-    if (!event && event.error().code == ErrorCode::kOverloaded && last_copy_) {
-        BALLAST_TRY_STATUS(device_.wait(*last_copy_));
-        event = put();
-    }
-    if (event) {
-        last_copy_ = *event;
-    }
-    return event;
+    BALLAST_TRY_STATUS(backend::put_or_wait(device_, last_copy_, put));
+    return *last_copy_;
 }
 
 Result<Sample> PinnedCopyProbe::sample() {

@@ -312,7 +312,6 @@ class Compiler {
 
     void send(SlotId from, SlotId to) {
         const StepSlot& slot = program_.slots[static_cast<std::size_t>(from)];
-        program_.sent_width = std::max(program_.sent_width, slot.width);
         program_.actions.push_back({.kind = StepAction::Kind::kSend,
                                     .rows = slot.rows,
                                     .from = from,

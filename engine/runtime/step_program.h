@@ -69,7 +69,6 @@ struct StepProgram {
     int n_fetches = 0;
     std::vector<bool> device_slots = {};   // by memory: an op or a copy on the device touches it
     std::vector<bool> device_tables = {};  // by rope table
-    int sent_width = 0;                    // of the widest slot that is sent
 
     std::span<const StepAction> segments(int first, int last) const;
 };

@@ -3,7 +3,8 @@
 #include "engine/runtime/weight_ring.h"
 
 #include <algorithm>
-#include <utility>
+
+#include "engine/backend/put_or_wait.h"
 
 namespace ballast::runtime {
 
@@ -12,6 +13,12 @@ WeightRing::~WeightRing() {
 }
 
 void WeightRing::release() {
+    if (last_copy_) {
+        // A step that was left may have ordered copies that no op waited for. What the wait says
+        // is of no use any more.
+        static_cast<void>(backend_.wait(*last_copy_));
+        last_copy_.reset();
+    }
     for (backend::Chunk& place : places_) {
         if (place.data != nullptr) {
             backend_.free_chunk(place);
@@ -68,13 +75,8 @@ Status WeightRing::load(std::size_t number) {
                                            view_in_place(tensor, slice).data,
                                            strips);
         };
-        auto event = copy();
-        if (!event && event.error().code == ErrorCode::kOverloaded && last_copy_) {
-            // All that it stands behind has been put on its queue.
-            BALLAST_TRY_STATUS(backend_.wait(*last_copy_));
-            event = copy();
-        }
-        BALLAST_TRY(last_copy_, std::move(event));
+        // All that the last copy stands behind has been put on its queue.
+        BALLAST_TRY_STATUS(backend::put_or_wait(backend_, last_copy_, copy));
         crossed_bytes_ += strips.total_bytes();
         loaded_[number % kTiles] = *last_copy_;
     }

@@ -27,7 +27,7 @@ class WeightRing {
 
     /// Takes memory for the tiles of all programs. kOutOfMemory. Once.
     Status reserve(std::span<const StepProgram* const> programs);
-    /// Gives it back.
+    /// Gives it back, when nothing crosses into it any more.
     void release();
     /// Where a tile lies while it is used.
     std::byte* tile(std::size_t number) const { return places_[number % kTiles].data; }

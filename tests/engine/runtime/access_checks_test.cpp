@@ -74,6 +74,41 @@ TEST(AccessChecks, FindNothingHoweverTheGroupsAreDivided) {
     }
 }
 
+TEST(AccessChecks, FindNothingWhereAStepIsLeftWhileWeightsCross) {
+    const TinyFixture fixture({.n_layers = 3});
+    const model::Model& model = *fixture.model().model;
+    auto plan = std::make_shared<scheduler::Plan>(
+        scheduler::Plan{.version = 1, .placement = scheduler::cpu_only(model.catalog())});
+    for (std::size_t i = 0; i < plan->placement.groups.size(); ++i) {
+        if (model.catalog().groups[i].kind == scheduler::GroupKind::kAttention) {
+            continue;  // to move its keys and values would wait for the copies
+        }
+        plan->placement.groups[i].streamed = model.catalog().groups[i].parts;
+        plan->placement.groups[i].prefill_streamed = model.catalog().groups[i].parts;
+    }
+    Findings findings;
+    runtime::ComputeShape shape = Script::shape();
+    shape.plan = plan;
+    shape.checker = findings.checker;
+    shape.host.pace = {.latency = std::chrono::milliseconds(5)};
+    {
+        auto compute = runtime::Compute::create(
+            model, {.threads = 1, .device = "host", .vram_budget = 64ULL << 20U}, shape);
+        ASSERT_TRUE(compute.has_value()) << compute.error().message;
+        cache::BlockTable table((*compute)->blocks(), (*compute)->blocks_per_sequence());
+        ASSERT_TRUE(table.grow(8).has_value());
+        const std::vector<TokenId> tokens(8, 1);
+        const backend::SequenceRows rows{.n_rows = 8, .blocks = table.blocks()};
+        ASSERT_TRUE(
+            (*compute)->executor().begin({.tokens = tokens, .sequences = {&rows, 1}}).has_value());
+        ASSERT_TRUE((*compute)->executor().run_segments(0, 1).has_value());
+        const auto released = (*compute)->release_device();
+        ASSERT_TRUE(released.has_value()) << released.error().message;
+        EXPECT_EQ((*compute)->device_use().bytes, 0U);
+    }
+    EXPECT_EQ(findings.sentences, std::vector<std::string>());
+}
+
 TEST(AccessChecks, FindNothingWhereTheDeviceIsLateOrFails) {
     for (std::uint64_t n = 1; n <= 6; ++n) {
         expect_no_finding({}, 2, [&](runtime::ComputeShape& shape) {
