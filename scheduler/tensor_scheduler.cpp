@@ -130,15 +130,9 @@ Plan TensorScheduler::best_plan(double device_bytes) const {
     plan.placement = result.plan.placement;
     plan.forecast = forecast(plan.placement, device_bytes);
     plan.forecast.gap = result.gap;
-    const auto on_device =
-        std::count_if(plan.placement.groups.begin(),
-                      plan.placement.groups.end(),
-                      [](const GroupPlacement& placed) {
-                          return placed.resident + placed.streamed > 0 || placed.shared_on_device;
-                      });
     plan.reason = fmt::format(
         "{} of {} groups on the device, {:.1f} ms a token where the CPU alone would take {:.1f}",
-        on_device,
+        plan.placement.n_on_device(),
         plan.placement.groups.size(),
         1e3 * plan.forecast.decode_seconds,
         1e3 * plan.forecast.cpu_decode_seconds);

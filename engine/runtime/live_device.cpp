@@ -182,11 +182,7 @@ Result<LiveDevice::Kv> LiveDevice::grow(Nanoseconds now) {
         judged_bytes_ = limit;
         return Kv::kKept;
     }
-    const bool is_empty = std::none_of(
-        plan.placement.groups.begin(), plan.placement.groups.end(), [](const auto& placed) {
-            return placed.resident > 0 || placed.shared_on_device;
-        });
-    if (held == 0 && is_empty) {
+    if (held == 0 && plan.placement.n_on_device() == 0) {
         judged_bytes_ = limit;
         return Kv::kKept;
     }

@@ -64,12 +64,6 @@ const scheduler::LoadDirective& LoadWatch::look(Nanoseconds now, std::uint64_t h
     return directive_;
 }
 
-std::uint64_t LoadWatch::room_bytes() const {
-    scheduler::DeviceMemory memory = setup_.rules.memory;
-    memory.total_bytes = control_.view().total_bytes;
-    return memory.room(control_.view().others_bytes);
-}
-
 LoadCause LoadWatch::cause() const {
     switch (directive_.level) {
         case LoadLevel::kPaused:
@@ -77,12 +71,12 @@ LoadCause LoadWatch::cause() const {
         case LoadLevel::kDegraded:
             return LoadCause::kLost;
         case LoadLevel::kMinimal:
-            return room_bytes() == 0 ? LoadCause::kMemory : LoadCause::kBusy;
+            return control_.room_bytes() == 0 ? LoadCause::kMemory : LoadCause::kBusy;
         case LoadLevel::kFull:
         case LoadLevel::kPolite:
             break;
     }
-    return directive_.budget_bytes < room_bytes() ? LoadCause::kIdle : LoadCause::kMemory;
+    return directive_.budget_bytes < control_.room_bytes() ? LoadCause::kIdle : LoadCause::kMemory;
 }
 
 std::string LoadWatch::whom() const {

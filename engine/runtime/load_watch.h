@@ -73,8 +73,6 @@ class LoadWatch {
 
   private:
     void ask(Nanoseconds now);
-    /// For us, by what is known of the others.
-    std::uint64_t room_bytes() const;
 
     Setup setup_;
     scheduler::LoadControl control_;

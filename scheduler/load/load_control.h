@@ -64,6 +64,8 @@ class LoadControl {
     /// Takes a sample in; late ones, wrong ones and those of the future do no harm.
     void observe(Nanoseconds now, const LoadSample& sample);
     const LoadView& view() const { return filter_.view(); }
+    /// For us, by the last good sample.
+    std::uint64_t room_bytes() const;
     /// A step begins: there is work.
     void working(Nanoseconds now);
     void pause();
@@ -94,7 +96,6 @@ class LoadControl {
 
   private:
     LoadDirective judge(Nanoseconds now) const;
-    std::uint64_t room_bytes() const;  // for us, by the last good sample
     bool without_work(Nanoseconds now, Nanoseconds since) const;
     void note_room(Nanoseconds now);
 

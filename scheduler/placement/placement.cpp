@@ -41,6 +41,13 @@ bool Placement::streams() const {
     });
 }
 
+int Placement::n_on_device() const {
+    return static_cast<int>(
+        std::count_if(groups.begin(), groups.end(), [](const GroupPlacement& placed) {
+            return placed.on_device();
+        }));
+}
+
 Placement cpu_only(const TensorCatalog& catalog) {
     return {.groups = std::vector<GroupPlacement>(catalog.groups.size())};
 }

@@ -24,6 +24,9 @@ struct GroupPlacement {
     int prefill_streamed = 0;
     bool shared_on_device = false;
 
+    /// The device has a part in each decode step.
+    bool on_device() const { return resident + streamed > 0 || shared_on_device; }
+
     friend bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
 };
 
@@ -36,6 +39,8 @@ struct Placement {
 
     /// Whether anything crosses the link in decode.
     bool streams() const;
+    /// How many groups are on the device, wholly or in part.
+    int n_on_device() const;
 
     friend bool operator==(const Placement&, const Placement&) = default;
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Programs that keep their plan, or look at nothing but the time of a step.
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -46,16 +45,10 @@ void PlanRule::load_missing() {
     }
 }
 
-bool PlanRule::needs_device() const {
-    return std::any_of(plan_.groups.begin(), plan_.groups.end(), [](const GroupPlacement& placed) {
-        return placed.resident + placed.streamed > 0 || placed.shared_on_device;
-    });
-}
-
 void PlanRule::before_step() {
     SessionWorld& world = *parts_.world;
     if (world.truth().n_wipes != wipes_) {
-        if (!world.truth().suspended && !world.truth().device_works && needs_device()) {
+        if (!world.truth().suspended && !world.truth().device_works && plan_.n_on_device() > 0) {
             ++world.result().n_requests_lost;  // what it needed is gone
         }
         wipes_ = world.truth().n_wipes;

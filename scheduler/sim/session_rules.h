@@ -98,7 +98,6 @@ class PlanRule final : public SessionRule {
   private:
     void replan();
     void load_missing();
-    bool needs_device() const;
 
     RuleParts parts_;
     Placement plan_;

@@ -164,12 +164,6 @@ void SessionWorld::wipe() {
     has_changed(WorldEvent::kWiped);
 }
 
-bool SessionWorld::uses_device() const {
-    return std::any_of(executed_.groups.begin(), executed_.groups.end(), [](const auto& placed) {
-        return placed.resident + placed.streamed > 0 || placed.shared_on_device;
-    });
-}
-
 double SessionWorld::upload_left() const {
     // A byte is rounding.
     const double left = upload_.empty() ? 0.0 : upload_.back().link_bytes - uploaded_;
@@ -297,7 +291,7 @@ std::optional<double> SessionWorld::run_step(SessionWatcher* watcher) {
 }
 
 std::optional<double> SessionWorld::step(SessionWatcher* watcher) {
-    if (uses_device() && !truth().device_works) {
+    if (executed_.n_on_device() > 0 && !truth().device_works) {
         ++result_.n_steps_redone;
         return std::nullopt;
     }
@@ -306,7 +300,7 @@ std::optional<double> SessionWorld::step(SessionWatcher* watcher) {
     const SimConditions first = conditions();
     const double known = times_.seconds(executed_, first);
     const int wipes = truth().n_wipes;
-    const bool on_device = uses_device();
+    const bool on_device = executed_.n_on_device() > 0;
     std::optional<StepReplay> replay;
     SimConditions last = first;
     Placement running = executed_;

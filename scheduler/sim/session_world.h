@@ -152,7 +152,6 @@ class SessionWorld {
     void count_tokens(Nanoseconds begin, Nanoseconds end, double tokens);
     void adopt();
     void wipe();
-    bool uses_device() const;
     double link_bytes(const ResidencyGrowth& growth) const;
 
     StepTimes& times_;
