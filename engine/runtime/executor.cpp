@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Memory for the slots, angles for the rows, and the submission of ops.
+// Follows the actions of a program: the submission of ops and copies, and the waits for them.
 #include "engine/runtime/executor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,143 +46,45 @@ const std::byte* bytes_at(const float* memory) {
 
 }  // namespace
 
-Executor::Executor(const Parts& parts) : parts_(parts) {}
+Executor::Executor(const Parts& parts)
+    : parts_(parts),
+      binding_(
+          {.model = parts.model, .cpu = parts.cpu, .device = parts.device, .cache = parts.cache}) {}
 
 Result<std::unique_ptr<Executor>> Executor::create(const Parts& parts,
                                                    const ExecutorLimits& limits) {
     BALLAST_TRY_STATUS(check_supported(parts.model, parts.cpu));
-    std::unique_ptr<Executor> executor(new Executor(parts));
+    std::array<StepProgram, kStepKinds.size()> programs;
     if (parts.device != nullptr) {
         for (const StepKind kind : kStepKinds) {
-            executor->bounds_[static_cast<std::size_t>(kind)].program = parts.device->program(kind);
+            programs[static_cast<std::size_t>(kind)] = parts.device->program(kind);
         }
     } else {
         BALLAST_TRY(const std::vector<GroupOps> groups,
                     group_ops(parts.model.ops(), parts.catalog));
         const std::vector<GroupDivision> alone(parts.catalog.groups.size());
-        for (Bound& bound : executor->bounds_) {
-            bound.program = make_step_program(parts.model, groups, alone, scheduler::kTileBytesMax);
-        }
+        programs.fill(make_step_program(parts.model, groups, alone, scheduler::kTileBytesMax));
     }
-    BALLAST_TRY_STATUS(executor->allocate(limits));
+    std::unique_ptr<Executor> executor(new Executor(parts));
+    BALLAST_TRY_STATUS(executor->allocate(std::move(programs), limits));
     return executor;
 }
 
-Status Executor::allocate(const ExecutorLimits& limits) {
+Status Executor::allocate(std::array<StepProgram, kStepKinds.size()> programs,
+                          const ExecutorLimits& limits) {
     limits_ = limits;
-    const model::OpsList& ops = parts_.model.ops();
-    BALLAST_TRY_STATUS(parts_.cpu.reserve(step_limits(parts_.model, limits)));
-    // Without a device nobody adds up two sides' sums.
-    const std::size_t n_slots = ops.slots().size() + (parts_.device != nullptr ? kAddedSlots : 0);
-    for (std::size_t i = 0; i < n_slots; ++i) {
-        const StepSlot& slot = bounds_[0].program.slots[i];
-        BALLAST_TRY(backend::Chunk chunk,
-                    parts_.cpu.allocate_chunk(slot_floats(slot, limits) * sizeof(float)));
-        chunks_.push_back(chunk);
-        // A chunk is aligned to a page, which suits float.
-        memory_.push_back({.data = static_cast<float*>(static_cast<void*>(chunk.data)),
-                           .width = static_cast<std::size_t>(slot.width)});
-    }
-    memory_.resize(bounds_[0].program.device_slots.size());
-    for (const model::RopeTable& table : ops.rope_tables()) {
-        const std::size_t size = static_cast<std::size_t>(limits.rows) * table.rates.size();
-        RopeMemory& memory = rope_.emplace_back();
-        memory.rates = table.rates;
-        memory.cos = AlignedBuffer<float>(size);
-        memory.sin = AlignedBuffer<float>(size);
-        rope_views_.push_back(
-            {.cos = memory.cos.data(), .sin = memory.sin.data(), .half = table.rates.size()});
-    }
     std::size_t n_actions = 0;
     std::size_t n_fetches = 0;
-    for (Bound& bound : bounds_) {
-        bind(bound);
-        n_actions = std::max(n_actions, bound.program.actions.size());
-        n_fetches = std::max(n_fetches, static_cast<std::size_t>(bound.program.n_fetches));
+    for (const StepProgram& program : programs) {
+        n_actions = std::max(n_actions, program.actions.size());
+        n_fetches = std::max(n_fetches, static_cast<std::size_t>(program.n_fetches));
     }
+    BALLAST_TRY_STATUS(binding_.bind(std::move(programs), limits));
     times_.reserve(n_actions);
     submitted_.reserve(n_actions);
     fetches_.resize(n_fetches);
     staged_.resize(parts_.device != nullptr ? parts_.device->staging().size() : 0);
     return {};
-}
-
-void Executor::bind(Bound& bound) {
-    const std::span<const backend::WeightView> tensors = parts_.model.weights().views();
-    const auto bind_slots = [&](std::span<const backend::SlotView> memory, std::size_t side) {
-        for (const StepSlot& slot : bound.program.slots) {
-            backend::SlotView view = memory[static_cast<std::size_t>(slot.memory)];
-            view.data += view.data == nullptr ? 0 : slot.first_column;
-            bound.slots[side].push_back(view);
-        }
-    };
-    const auto bind_experts = [&](std::size_t side) {
-        for (const ExpertShare& share : bound.program.sides[side].expert_shares) {
-            auto& slices = bound.slices[side].emplace_back(
-                static_cast<std::size_t>(share.n_experts), std::int32_t{-1});
-            std::iota(slices.begin() + share.parts.first, slices.begin() + share.parts.end(), 0);
-        }
-        for (const auto& slices : bound.slices[side]) {
-            bound.experts[side].push_back({.slice_of = slices});
-        }
-    };
-    for (const SideUnit& unit : bound.program.sides[0].units()) {
-        bound.weights[0].push_back(
-            view_in_place(tensors[static_cast<std::size_t>(unit.slice.unit)], unit.slice));
-    }
-    bind_slots(memory_, 0);
-    bind_experts(0);
-    bound.contexts[0] = {.weights = bound.weights[0],
-                         .slots = bound.slots[0],
-                         .kv = parts_.cache.layers(),
-                         .rope = rope_views_,
-                         .experts = bound.experts[0]};
-    if (parts_.device == nullptr) {
-        return;
-    }
-    for (const SideUnit& unit : bound.program.sides[1].units()) {
-        bound.weights[1].push_back(parts_.device->weights().view(unit.slice));
-    }
-    for (std::size_t i = 0; i < bound.program.tiles.size(); ++i) {
-        const StepTile& tile = bound.program.tiles[i];
-        for (std::size_t n = 0; n < tile.units.size(); ++n) {
-            const auto unit = static_cast<std::size_t>(tile.units[n]);
-            const WeightSlice& slice = bound.program.sides[1].units()[unit].slice;
-            bound.weights[1][unit] = packed_view(tensors[static_cast<std::size_t>(slice.unit)],
-                                                 slice,
-                                                 parts_.device->ring().tile(i) + tile.offsets[n]);
-        }
-    }
-    bind_slots(parts_.device->slots(), 1);
-    bind_experts(1);
-    bound.contexts[1] = {.weights = bound.weights[1],
-                         .slots = bound.slots[1],
-                         .kv = parts_.cache.layers(),
-                         .rope = parts_.device->rope(),
-                         .experts = bound.experts[1]};
-}
-
-Executor::~Executor() {
-    for (const backend::Chunk& chunk : chunks_) {
-        parts_.cpu.free_chunk(chunk);
-    }
-}
-
-void Executor::fill_rope(const backend::StepInput& input) {
-    for (RopeMemory& memory : rope_) {
-        const std::size_t half = memory.rates.size();
-        for (const backend::SequenceRows& sequence : input.sequences) {
-            for (int i = 0; i < sequence.n_rows; ++i) {
-                const auto position = static_cast<double>(sequence.first_position + i);
-                const std::size_t begin = static_cast<std::size_t>(sequence.first_row + i) * half;
-                for (std::size_t pair = 0; pair < half; ++pair) {
-                    const double angle = position * memory.rates[pair];
-                    memory.cos[begin + pair] = static_cast<float>(std::cos(angle));
-                    memory.sin[begin + pair] = static_cast<float>(std::sin(angle));
-                }
-            }
-        }
-    }
 }
 
 Status Executor::begin(const backend::StepInput& input) {
@@ -194,7 +94,7 @@ Status Executor::begin(const backend::StepInput& input) {
     for (backend::StepContext& context : bound().contexts) {
         context.input = input;
     }
-    fill_rope(input);
+    binding_.fill_rope(input);
     angles_sent_ = false;
     times_.clear();
     std::fill(fetches_.begin(), fetches_.end(), std::nullopt);
@@ -208,7 +108,7 @@ Status Executor::begin(const backend::StepInput& input) {
 }
 
 int Executor::rows_of(backend::RowDomain rows) const {
-    const backend::StepInput& input = bounds_[static_cast<std::size_t>(kind_)].contexts[0].input;
+    const backend::StepInput& input = binding_.step(kind_).contexts[0].input;
     return rows == backend::RowDomain::kAll ? input.n_rows()
                                             : static_cast<int>(input.output_rows.size());
 }
@@ -339,8 +239,8 @@ Status Executor::send_angles() {
     }
     backend::Backend& device = parts_.device->backend();
     const auto rows = static_cast<std::size_t>(rows_of(backend::RowDomain::kAll));
-    for (std::size_t i = 0; i < rope_views_.size(); ++i) {
-        const backend::RopeView& from = rope_views_[i];
+    for (std::size_t i = 0; i < binding_.rope().size(); ++i) {
+        const backend::RopeView& from = binding_.rope()[i];
         const DeviceSide::Angles& to = parts_.device->angles()[i];
         const backend::Strips strips{.row_bytes = rows * from.half * sizeof(float)};
         if (!bound().program.device_tables[i] || strips.row_bytes == 0) {
@@ -449,7 +349,7 @@ Status Executor::run(const backend::StepInput& input) {
 }
 
 std::span<float> Executor::logits(int output) {
-    const backend::SlotView& slot = memory_[static_cast<std::size_t>(parts_.model.logits())];
+    const backend::SlotView& slot = binding_.memory(parts_.model.logits());
     return {slot.row(static_cast<std::size_t>(output)), slot.width};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs a model's ops for one batch after another: owns the step's memory on the CPU, binds ops to
-// memory, and follows the residency: each group on its device, activations across where they must.
+// Runs a model's ops for one batch after another and follows the residency: each group on its
+// device, activations across where they must.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
-#include "engine/base/aligned_buffer.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/model.h"
 #include "engine/runtime/device_side.h"
+#include "engine/runtime/step_binding.h"
 #include "engine/runtime/step_memory.h"
 #include "engine/runtime/step_program.h"
 
@@ -46,7 +46,6 @@ class Executor {
     /// kOutOfMemory, or kUnsupported naming a tensor the CPU has no kernels for.
     static Result<std::unique_ptr<Executor>> create(const Parts& parts,
                                                     const ExecutorLimits& limits);
-    ~Executor();
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
 
@@ -68,21 +67,6 @@ class Executor {
     Nanoseconds waited() const { return waited_; }
 
   private:
-    /// Cosines and sines of one rope table for the rows of a step.
-    struct RopeMemory {
-        std::span<const double> rates;
-        AlignedBuffer<float> cos;  // [rows][rates]
-        AlignedBuffer<float> sin;
-    };
-    /// One kind of step, bound to memory.
-    struct Bound {
-        StepProgram program;
-        std::array<std::vector<backend::WeightView>, kDevices> weights;
-        std::array<std::vector<backend::SlotView>, kDevices> slots;
-        std::array<std::vector<std::vector<std::int32_t>>, kDevices> slices;  // of experts
-        std::array<std::vector<backend::ExpertSlices>, kDevices> experts;
-        std::array<backend::StepContext, kDevices> contexts;
-    };
     /// A submission whose time is not known yet.
     struct Submitted {
         std::size_t time = 0;  // of times_
@@ -90,11 +74,10 @@ class Executor {
     };
 
     explicit Executor(const Parts& parts);
-    Status allocate(const ExecutorLimits& limits);
-    void bind(Bound& bound);
-    void fill_rope(const backend::StepInput& input);
+    Status allocate(std::array<StepProgram, kStepKinds.size()> programs,
+                    const ExecutorLimits& limits);
 
-    Bound& bound() { return bounds_[static_cast<std::size_t>(kind_)]; }
+    BoundStep& bound() { return binding_.step(kind_); }
     int rows_of(backend::RowDomain rows) const;
     Status run_actions(std::span<const StepAction> actions);
     /// These are runs of one side that may be done at once.
@@ -118,12 +101,8 @@ class Executor {
 
     Parts parts_;
     ExecutorLimits limits_;
-    std::array<Bound, kStepKinds.size()> bounds_;
+    StepBinding binding_;
     StepKind kind_ = StepKind::kDecode;
-    std::vector<backend::Chunk> chunks_;     // one a slot
-    std::vector<backend::SlotView> memory_;  // by memory of a program's slots
-    std::vector<RopeMemory> rope_;
-    std::vector<backend::RopeView> rope_views_;
     std::vector<OpTime> times_;
     std::vector<Submitted> submitted_;
     std::vector<std::optional<backend::Event>> fetches_;  // by number

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// Memory for the slots and angles, and the views of it by the numbers that ops use.
+#include "engine/runtime/step_binding.h"
+
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace ballast::runtime {
+
+namespace {
+
+void bind_slots(BoundStep& step, std::span<const backend::SlotView> memory, std::size_t side) {
+    for (const StepSlot& slot : step.program.slots) {
+        backend::SlotView view = memory[static_cast<std::size_t>(slot.memory)];
+        view.data += view.data == nullptr ? 0 : slot.first_column;
+        step.slots[side].push_back(view);
+    }
+}
+
+void bind_experts(BoundStep& step, std::size_t side) {
+    for (const ExpertShare& share : step.program.sides[side].expert_shares) {
+        auto& slices = step.slices[side].emplace_back(static_cast<std::size_t>(share.n_experts),
+                                                      std::int32_t{-1});
+        std::iota(slices.begin() + share.parts.first, slices.begin() + share.parts.end(), 0);
+    }
+    for (const auto& slices : step.slices[side]) {
+        step.experts[side].push_back({.slice_of = slices});
+    }
+}
+
+}  // namespace
+
+StepBinding::~StepBinding() {
+    for (const backend::Chunk& chunk : chunks_) {
+        parts_.cpu.free_chunk(chunk);
+    }
+}
+
+Status StepBinding::bind(std::array<StepProgram, kStepKinds.size()> programs,
+                         const ExecutorLimits& limits) {
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+        steps_[i].program = std::move(programs[i]);
+    }
+    BALLAST_TRY_STATUS(allocate(limits));
+    for (BoundStep& step : steps_) {
+        bind_cpu(step);
+        if (parts_.device != nullptr) {
+            bind_device(step);
+        }
+    }
+    return {};
+}
+
+Status StepBinding::allocate(const ExecutorLimits& limits) {
+    const model::OpsList& ops = parts_.model.ops();
+    BALLAST_TRY_STATUS(parts_.cpu.reserve(step_limits(parts_.model, limits)));
+    // Without a device nobody adds up two sides' sums.
+    const std::size_t n_slots = ops.slots().size() + (parts_.device != nullptr ? kAddedSlots : 0);
+    for (std::size_t i = 0; i < n_slots; ++i) {
+        const StepSlot& slot = steps_[0].program.slots[i];
+        BALLAST_TRY(backend::Chunk chunk,
+                    parts_.cpu.allocate_chunk(slot_floats(slot, limits) * sizeof(float)));
+        chunks_.push_back(chunk);
+        // A chunk is aligned to a page, which suits float.
+        memory_.push_back({.data = static_cast<float*>(static_cast<void*>(chunk.data)),
+                           .width = static_cast<std::size_t>(slot.width)});
+    }
+    memory_.resize(steps_[0].program.device_slots.size());
+    for (const model::RopeTable& table : ops.rope_tables()) {
+        const std::size_t size = static_cast<std::size_t>(limits.rows) * table.rates.size();
+        RopeMemory& memory = rope_.emplace_back();
+        memory.rates = table.rates;
+        memory.cos = AlignedBuffer<float>(size);
+        memory.sin = AlignedBuffer<float>(size);
+        rope_views_.push_back(
+            {.cos = memory.cos.data(), .sin = memory.sin.data(), .half = table.rates.size()});
+    }
+    return {};
+}
+
+void StepBinding::bind_cpu(BoundStep& step) {
+    const std::span<const backend::WeightView> tensors = parts_.model.weights().views();
+    for (const SideUnit& unit : step.program.sides[0].units()) {
+        step.weights[0].push_back(
+            view_in_place(tensors[static_cast<std::size_t>(unit.slice.unit)], unit.slice));
+    }
+    bind_slots(step, memory_, 0);
+    bind_experts(step, 0);
+    step.contexts[0] = {.weights = step.weights[0],
+                        .slots = step.slots[0],
+                        .kv = parts_.cache.layers(),
+                        .rope = rope_views_,
+                        .experts = step.experts[0]};
+}
+
+void StepBinding::bind_device(BoundStep& step) {
+    const std::span<const backend::WeightView> tensors = parts_.model.weights().views();
+    const auto& units = step.program.sides[1].units();
+    for (const SideUnit& unit : units) {
+        step.weights[1].push_back(parts_.device->weights().view(unit.slice));
+    }
+    for (std::size_t i = 0; i < step.program.tiles.size(); ++i) {
+        const StepTile& tile = step.program.tiles[i];
+        for (std::size_t n = 0; n < tile.units.size(); ++n) {
+            const auto unit = static_cast<std::size_t>(tile.units[n]);
+            const WeightSlice& slice = units[unit].slice;
+            step.weights[1][unit] = packed_view(tensors[static_cast<std::size_t>(slice.unit)],
+                                                slice,
+                                                parts_.device->ring().tile(i) + tile.offsets[n]);
+        }
+    }
+    bind_slots(step, parts_.device->slots(), 1);
+    bind_experts(step, 1);
+    step.contexts[1] = {.weights = step.weights[1],
+                        .slots = step.slots[1],
+                        .kv = parts_.cache.layers(),
+                        .rope = parts_.device->rope(),
+                        .experts = step.experts[1]};
+}
+
+void StepBinding::fill_rope(const backend::StepInput& input) {
+    for (RopeMemory& memory : rope_) {
+        const std::size_t half = memory.rates.size();
+        for (const backend::SequenceRows& sequence : input.sequences) {
+            for (int i = 0; i < sequence.n_rows; ++i) {
+                const auto position = static_cast<double>(sequence.first_position + i);
+                const std::size_t begin = static_cast<std::size_t>(sequence.first_row + i) * half;
+                for (std::size_t pair = 0; pair < half; ++pair) {
+                    const double angle = position * memory.rates[pair];
+                    memory.cos[begin + pair] = static_cast<float>(std::cos(angle));
+                    memory.sin[begin + pair] = static_cast<float>(std::sin(angle));
+                }
+            }
+        }
+    }
+}
+
+}  // namespace ballast::runtime

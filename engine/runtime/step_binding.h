@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Step programs bound to memory: where the weights, slots, experts and angles lie that their ops
+// name by number. Owns a step's memory on the CPU; the device's belongs to DeviceSide.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/base/aligned_buffer.h"
+#include "engine/base/result.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/model/model.h"
+#include "engine/runtime/device_side.h"
+#include "engine/runtime/step_memory.h"
+#include "engine/runtime/step_program.h"
+
+namespace ballast::runtime {
+
+/// One kind of step, bound to memory.
+struct BoundStep {
+    StepProgram program;
+    std::array<std::vector<backend::WeightView>, kDevices> weights;
+    std::array<std::vector<backend::SlotView>, kDevices> slots;
+    std::array<std::vector<std::vector<std::int32_t>>, kDevices> slices;  // of experts
+    std::array<std::vector<backend::ExpertSlices>, kDevices> experts;
+    std::array<backend::StepContext, kDevices> contexts;
+};
+
+/// Engine thread. What it is made of outlives it.
+class StepBinding {
+  public:
+    struct Parts {
+        const model::Model& model;
+        backend::Backend& cpu;
+        DeviceSide* device;  // settled; null: there is none
+        cache::KvCache& cache;
+    };
+    explicit StepBinding(const Parts& parts) : parts_(parts) {}
+    ~StepBinding();
+    StepBinding(const StepBinding&) = delete;
+    StepBinding& operator=(const StepBinding&) = delete;
+
+    /// Takes memory for steps within the limits and binds the programs to it, one for each kind of
+    /// step. Once. kOutOfMemory.
+    Status bind(std::array<StepProgram, kStepKinds.size()> programs, const ExecutorLimits& limits);
+
+    BoundStep& step(StepKind kind) { return steps_[static_cast<std::size_t>(kind)]; }
+    const BoundStep& step(StepKind kind) const { return steps_[static_cast<std::size_t>(kind)]; }
+    /// On the CPU, by memory of a program's slots.
+    const backend::SlotView& memory(backend::SlotId slot) const {
+        return memory_[static_cast<std::size_t>(slot)];
+    }
+    /// Cosines and sines for the input's rows, on the CPU.
+    void fill_rope(const backend::StepInput& input);
+    std::span<const backend::RopeView> rope() const { return rope_views_; }
+
+  private:
+    /// Cosines and sines of one rope table for the rows of a step.
+    struct RopeMemory {
+        std::span<const double> rates;
+        AlignedBuffer<float> cos;  // [rows][rates]
+        AlignedBuffer<float> sin;
+    };
+
+    Status allocate(const ExecutorLimits& limits);
+    void bind_cpu(BoundStep& step);
+    void bind_device(BoundStep& step);
+
+    Parts parts_;
+    std::array<BoundStep, kStepKinds.size()> steps_;
+    std::vector<backend::Chunk> chunks_;     // one a slot
+    std::vector<backend::SlotView> memory_;  // by memory of a program's slots
+    std::vector<RopeMemory> rope_;
+    std::vector<backend::RopeView> rope_views_;
+};
+
+}  // namespace ballast::runtime
