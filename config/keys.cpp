@@ -22,7 +22,7 @@ constexpr std::int64_t kContextMax = 1 << 20;
 constexpr std::int64_t kBytesMax = 1 << 30;
 constexpr std::int64_t kVramBytesMax = std::int64_t{1} << 50;
 
-constexpr std::array<Key, 31> kKeys = {{
+constexpr std::array<Key, 32> kKeys = {{
     {.section = "model",
      .name = "path",
      .doc = "The GGUF file that `ballast serve` serves when none is named on the command line.",
@@ -163,6 +163,14 @@ constexpr std::array<Key, 31> kKeys = {{
      .field = [](Config& c) -> Field { return &c.engine.vram_budget; },
      .max = kVramBytesMax,
      .flag = "--vram-budget",
+     .is_byte_size = true},
+    {.section = "engine",
+     .name = "kv_mirror_bytes",
+     .doc = "Most memory of the computer, and an eighth of it at most, for copies of the keys and "
+            "values that the device holds: with them a lost device costs little computing again; "
+            "0: none.",
+     .field = [](Config& c) -> Field { return &c.engine.kv_mirror_bytes; },
+     .max = kVramBytesMax,
      .is_byte_size = true},
     {.section = "engine",
      .name = "divide_groups",

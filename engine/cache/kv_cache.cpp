@@ -145,10 +145,16 @@ void KvCache::settle(int layer, Layer storage) {
     layers_[index].ranges = storage_[index].ranges;
 }
 
-Status KvCache::copy(const Layer& from, const Layer& to, std::span<const BlockRun> used) {
+Status KvCache::copy(const Layer& from,
+                     const Layer& to,
+                     std::span<const BlockRun> used,
+                     bool is_device_lost) {
     Status status;
     for (std::size_t target = 0; target < to.ranges.size(); ++target) {
         for (std::size_t source = 0; source < from.ranges.size(); ++source) {
+            if (is_device_lost && from.storage[source].backend->device() == DeviceId::kDevice) {
+                continue;
+            }
             const backend::KvRangeView& old = from.ranges[source];
             const backend::KvRangeView& now = to.ranges[target];
             const int first = std::max(old.first_head, now.first_head);
@@ -198,16 +204,25 @@ Status KvCache::move(int layer,
                      std::span<const KvPlacement> placements,
                      std::span<const BlockRun> used) {
     BALLAST_TRY(Layer storage, take_layer(placements));
-    if (Status status = copy(storage_[static_cast<std::size_t>(layer)], storage, used); !status) {
+    return move_to(layer, std::move(storage), used, false);
+}
+
+Status KvCache::move_without_device(int layer,
+                                    std::span<const KvPlacement> placements,
+                                    std::span<const BlockRun> used) {
+    BALLAST_TRY(Layer storage, take_layer(placements));
+    return move_to(layer, std::move(storage), used, true);
+}
+
+Status KvCache::move_to(int layer,
+                        Layer storage,
+                        std::span<const BlockRun> used,
+                        bool is_device_lost) {
+    const Layer& from = storage_[static_cast<std::size_t>(layer)];
+    if (Status status = copy(from, storage, used, is_device_lost); !status) {
         give_back(storage);
         return status;
     }
-    settle(layer, std::move(storage));
-    return {};
-}
-
-Status KvCache::move_without_contents(int layer, std::span<const KvPlacement> placements) {
-    BALLAST_TRY(Layer storage, take_layer(placements));
     settle(layer, std::move(storage));
     return {};
 }

@@ -50,8 +50,10 @@ class KvCache {
     /// devices. No step runs meanwhile. An error (kOutOfMemory, kDeviceLost) leaves everything
     /// where it was.
     Status move(int layer, std::span<const KvPlacement> placements, std::span<const BlockRun> used);
-    /// The same for contents that are lost with their device.
-    Status move_without_contents(int layer, std::span<const KvPlacement> placements);
+    /// The same if a device's contents are lost with it: what the CPU has is kept.
+    Status move_without_device(int layer,
+                               std::span<const KvPlacement> placements,
+                               std::span<const BlockRun> used);
     /// Of the storage that is there.
     std::uint64_t bytes_on(DeviceId device) const;
     /// How many of a layer's heads have theirs there.
@@ -73,7 +75,11 @@ class KvCache {
     Result<Layer> take_layer(std::span<const KvPlacement> placements) const;
     static void give_back(const Layer& layer);
     void settle(int layer, Layer storage);
-    static Status copy(const Layer& from, const Layer& to, std::span<const BlockRun> used);
+    Status move_to(int layer, Layer storage, std::span<const BlockRun> used, bool is_device_lost);
+    static Status copy(const Layer& from,
+                       const Layer& to,
+                       std::span<const BlockRun> used,
+                       bool is_device_lost);
 
     KvShape shape_;
     int n_blocks_;

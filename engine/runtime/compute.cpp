@@ -10,6 +10,7 @@
 #include "engine/base/check.h"
 #include "engine/base/cpu_features.h"
 #include "engine/base/log.h"
+#include "engine/base/system_info.h"
 #include "engine/base/units.h"
 #include "engine/runtime/assumed_hardware.h"
 #include "engine/runtime/device_choice.h"
@@ -21,6 +22,8 @@ namespace {
 // Without a wish the context is bounded, because KV for all of it is reserved.
 constexpr int kDefaultContextMax = 8192;
 constexpr int kThreadsMax = 1024;
+// Of the computer's memory, the most that copies of keys and values take.
+constexpr std::uint64_t kMirrorPart = 8;
 
 /// What the executor can follow, as far as it is wanted.
 scheduler::Ladder ladder_for(const EngineOptions& options) {
@@ -166,7 +169,15 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
             log_warning("{}", compute->residency().degraded);
         }
     }
+    compute->recovery_ = std::make_unique<KvRecovery>(
+        *compute->cache_,
+        *compute->blocks_,
+        compute->cpu(),
+        std::min(options.kv_mirror_bytes, read_memory_info().total_bytes / kMirrorPart));
     BALLAST_TRY_STATUS(compute->make_executor(compute->device_.get()));
+    if (compute->device_ != nullptr) {
+        compute->recovery_->begin(*compute->device_backend_);
+    }
     return compute;
 }
 

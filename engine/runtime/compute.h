@@ -19,6 +19,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/runtime/device_side.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/kv_recovery.h"
 #include "engine/runtime/options.h"
 #include "engine/runtime/profile_file.h"
 #include "engine/runtime/residency.h"
@@ -81,6 +82,7 @@ class Compute {
 
     Executor& executor() { return *executor_; }
     cache::BlockPool& blocks() { return *blocks_; }
+    KvRecovery& recovery() { return *recovery_; }
     const ThreadPool& pool() const { return *pool_; }
     ThreadPool& pool() { return *pool_; }
     const kernels::KernelTable& kernels() const { return *kernels_; }
@@ -176,6 +178,7 @@ class Compute {
     std::unique_ptr<DeviceSide> device_;                  // null: none
     std::unique_ptr<cache::KvCache> cache_;
     std::unique_ptr<cache::BlockPool> blocks_;
+    std::unique_ptr<KvRecovery> recovery_;
     std::unique_ptr<Executor> executor_;
     int blocks_per_sequence_ = 0;
 };

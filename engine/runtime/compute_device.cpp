@@ -22,6 +22,7 @@ Result<ReleasedDevice> Compute::release_device() {
     if (device_ == nullptr) {
         return released;
     }
+    recovery_->end();
     const std::vector<cache::BlockRun> used = blocks_->used();
     for (int layer = 0; layer < model_.config().n_layers; ++layer) {
         if (cache_->n_heads_on(layer, DeviceId::kDevice) == 0) {
@@ -30,11 +31,13 @@ Result<ReleasedDevice> Compute::release_device() {
         const auto home = kv_placements(layer, 0);
         if (const Status moved = cache_->move(layer, home, used); !moved) {
             log_debug("keys and values of layer {} are lost: {}", layer, moved.error().message);
-            BALLAST_TRY_STATUS(cache_->move_without_contents(layer, home));
+            BALLAST_TRY_STATUS(cache_->move_without_device(layer, home, used));
+            recovery_->restore(layer);
             released.kv_lost = true;
         }
         ++released.n_kv_layers;
     }
+    recovery_->settle(released.kv_lost);
     // It knows the device's side, which goes after it.
     BALLAST_TRY_STATUS(make_executor(nullptr));
     device_.reset();
@@ -84,6 +87,9 @@ Result<BuiltDevice> Compute::build_device(scheduler::Plan plan,
     if (status) {
         device_->settle(cpu_only_.kv_tokens);
         status = make_executor(device_.get());
+    }
+    if (status) {
+        recovery_->begin(*device_backend_);
     }
     BuiltDevice built = {.status = std::move(status)};
     if (!built.status && device_ != nullptr) {

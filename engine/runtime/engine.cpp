@@ -378,9 +378,12 @@ Status Engine::State::step_or_error() {
 
 void Engine::State::go_on(LiveDevice::Kv kv) {
     if (kv == LiveDevice::Kv::kLost) {
+        KvRecovery& recovery = compute->recovery();
         for (const auto& sequence : running) {
-            sequence->rewind();
+            sequence->rewind(
+                recovery.kept_tokens(sequence->table().blocks(), sequence->position()));
         }
+        recovery.forget_loss();
     }
 }
 
@@ -398,6 +401,7 @@ Status Engine::State::follow_load(bool working) {
 
 Result<bool> Engine::State::run_batch() {
     Executor& executor = compute->executor();
+    compute->recovery().before_step(batch->input().sequences);
     const auto failed = [&](const Error& error) -> Result<bool> {
         BALLAST_TRY(const LiveDevice::Kv kv, live.step_failed(error));
         go_on(kv);
@@ -419,6 +423,7 @@ Result<bool> Engine::State::run_batch() {
             return failed(status.error());
         }
     }
+    compute->recovery().after_step(batch->input().sequences);
     return true;
 }
 

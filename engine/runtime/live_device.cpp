@@ -146,9 +146,10 @@ Result<LiveDevice::Kv> LiveDevice::release(LoadCause cause, const std::string& d
     std::string moved =
         fmt::format("{:.1f} MiB of the device are given back: ", mib(released.bytes));
     if (released.n_kv_layers > 0) {
-        moved += fmt::format("keys and values of {} layers{}, then ",
-                             released.n_kv_layers,
-                             released.kv_lost ? " (lost, to be computed again)" : "");
+        moved += fmt::format(
+            "keys and values of {} layers{}, then ",
+            released.n_kv_layers,
+            released.kv_lost ? " (lost; what has no copy on the host is computed again)" : "");
     }
     moved += fmt::format("weights of {} groups and the step's memory.", released.n_groups);
     const std::string why = fmt::format("{}; {}", sentence(cause, detail), moved);

@@ -24,6 +24,9 @@ struct EngineOptions {
     std::string device = "auto";  // "auto" or "" (none yet: the CPU alone), "host"
     /// Most device memory that is used, in bytes; 0: what the device has (host: 256 MiB).
     std::uint64_t vram_budget = 0;
+    /// Most bytes of the host, and an eighth of its memory at most, for copies of keys and values
+    /// that the device holds: with them a lost device costs little computing again. 0: none.
+    std::uint64_t kv_mirror_bytes = std::uint64_t{4} << 30U;
     /// Plans may divide groups between the sides and stream shares; else each is on one side, and
     /// results on a device with the CPU's kernels have the bits of the CPU alone.
     bool divide_groups = true;

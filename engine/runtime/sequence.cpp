@@ -2,7 +2,10 @@
 // Sampling, decoding to text, stop strings and the end of a reply.
 #include "engine/runtime/sequence.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "engine/runtime/options.h"
 
 namespace ballast::runtime {
 
@@ -40,6 +43,14 @@ std::span<const TokenId> Sequence::next_tokens(int n) const {
     }
     return std::span<const TokenId>(job_->prompt)
         .subspan(static_cast<std::size_t>(position_), static_cast<std::size_t>(n));
+}
+
+void Sequence::rewind(std::int64_t n_kept) {
+    position_ = std::min(position_, n_kept);
+    if (!decoding()) {
+        // A prompt is cut at multiples of the grain, whatever happens.
+        position_ -= position_ % kPrefillGrain;
+    }
 }
 
 bool Sequence::samples_after(int n) const {

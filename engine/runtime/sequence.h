@@ -40,9 +40,10 @@ class Sequence {
     /// Whether a token is to be sampled after the next n: not where it is known already.
     bool samples_after(int n) const;
     void advance(int n_tokens) { position_ += n_tokens; }
-    /// Keys and values are lost: all tokens are fed again, each in its arithmetic class, so that
-    /// the reply goes on as it would have. The sink hears nothing of it.
-    void rewind() { position_ = 0; }
+    /// Keys and values are lost but for the first n_kept tokens: the others are fed again, each in
+    /// its arithmetic class, so that the reply goes on as it would have. The sink hears nothing of
+    /// it.
+    void rewind(std::int64_t n_kept);
 
     /// Samples from the logits after the last fed token. True when the reply has ended. The sink
     /// hears nothing of it before deliver().

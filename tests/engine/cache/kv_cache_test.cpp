@@ -197,7 +197,7 @@ TEST_F(KvCacheTest, StaysWhereItIsIfTheDeviceHasNoRoomOrIsLost) {
     n_losses = 1;
     EXPECT_EQ((*small)->move(0, placements, used).error().code, ErrorCode::kDeviceLost);
     EXPECT_EQ((*small)->bytes_on(DeviceId::kDevice), 8192U);
-    ASSERT_TRUE((*small)->move_without_contents(0, placements).has_value());
+    ASSERT_TRUE((*small)->move_without_device(0, placements, used).has_value());
     EXPECT_EQ((*small)->bytes_on(DeviceId::kDevice), 0U);
     EXPECT_EQ(device.used_bytes(), 0U);
 }

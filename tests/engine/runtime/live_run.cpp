@@ -47,7 +47,8 @@ struct Stage {
 class StageObserver final : public runtime::EngineObserver {
   public:
     explicit StageObserver(Stage& stage) : stage_(stage) {}
-    void on_step(int, int, Nanoseconds) override {
+    void on_step(int n_prefill, int n_decode, Nanoseconds) override {
+        stage_.outcome.n_rows += n_prefill + n_decode;
         if (std::exchange(is_first_, false)) {
             stage_.outcome.first_step_end = stage_.clock.now() - std::chrono::hours(1);
             stage_.outcome.first_step_bytes = stage_.engine->load().self_bytes;
@@ -117,6 +118,7 @@ LiveOutcome play(const TinyFixture& fixture, const LivePlay& played) {
                                             .parallel = 4,
                                             .device = played.device,
                                             .vram_budget = played.vram_budget,
+                                            .kv_mirror_bytes = played.kv_mirror_bytes,
                                             .divide_groups = played.divide_groups};
     auto samples = scheduler::parse_sample_script(played.script);
     EXPECT_TRUE(samples.has_value()) << samples.error().message;

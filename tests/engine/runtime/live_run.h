@@ -27,6 +27,7 @@ struct LivePlay {
     std::function<void(int, scheduler::Pauses&)> on_token = [](int, scheduler::Pauses&) {};
     std::string device = "host";
     std::uint64_t vram_budget = 8ULL << 20U;
+    std::uint64_t kv_mirror_bytes = runtime::EngineOptions{}.kv_mirror_bytes;
     bool divide_groups = false;  // else texts have the bits of the CPU's
     Nanoseconds token_time = std::chrono::milliseconds(10);
     /// Time goes on by this, too, whenever somebody asks for it: within steps.
@@ -40,6 +41,7 @@ struct LiveOutcome {
     std::vector<runtime::LoadReport> reports;  // after each token
     runtime::LoadReport last;                  // when all had ended
     std::vector<scheduler::Decision> decisions;
+    int n_rows = 0;                      // of all steps: tokens that were fed
     Nanoseconds first_step_end{0};       // since the start
     std::uint64_t first_step_bytes = 0;  // ours at that time
     std::uint64_t most_bytes = 0;        // ours at any token

@@ -235,6 +235,37 @@ TEST(LiveFaults, ADeviceLostAtAnySubmissionCostsNoTokenAndNoRequest) {
     EXPECT_GE(n_lost, 20);
 }
 
+TEST(LiveFaults, CopiesOnTheHostSpareMostOfTheWorkAfterALoss) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.script = first_line() + line(1500, 0, ",\"event\":\"device_lost\"");
+    played.on_token = [](int n, scheduler::Pauses&) {
+        if (n == 148) {
+            // What is ordered by now has crossed when the device is lost.
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }
+    };
+    const std::vector<std::string> texts = undisturbed(fixture, played);
+    const LiveOutcome with = play(fixture, played);
+    expect_undisturbed(with, texts);
+    LivePlay without_copies = played;
+    without_copies.kv_mirror_bytes = 0;
+    const LiveOutcome without = play(fixture, without_copies);
+    expect_undisturbed(without, texts);
+    LivePlay whole = played;
+    whole.script = first_line();
+    const int n_rows = play(fixture, whole).n_rows;
+    // Three prompts of 204 tokens, and some 50 tokens of each reply, are fed once more.
+    EXPECT_GT(without.n_rows, n_rows + 300);
+    EXPECT_LT(with.n_rows, n_rows + 100);
+    // A block that finds no room for a copy ends what is kept of its sequence.
+    LivePlay few_copies = played;
+    few_copies.kv_mirror_bytes = 200000;
+    const LiveOutcome few = play(fixture, few_copies);
+    expect_undisturbed(few, texts);
+    EXPECT_LE(few.n_rows, without.n_rows);
+}
+
 TEST(LiveFaults, ARefusedSubmissionDegradesWithItsOwnReason) {
     const TinyFixture fixture(small_model());
     LivePlay played;
