@@ -42,6 +42,7 @@ struct Dispatch {
     int operator()(const cli::SimulateArgs& args) const { return cli::simulate(args, environment); }
     int operator()(const cli::ProfileArgs& args) const { return cli::profile(args, environment); }
     int operator()(const cli::PauseArgs& args) const { return cli::pause(args, environment); }
+    int operator()(const cli::PsArgs& args) const { return cli::ps(args, environment); }
     int operator()(const cli::ConfigShowArgs& args) const {
         return cli::config_show(args, environment);
     }

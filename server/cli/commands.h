@@ -17,6 +17,7 @@ int simulate(const SimulateArgs& args, const config::Environment& environment);
 int profile(const ProfileArgs& args, const config::Environment& environment);
 /// Both; with a command, its exit status.
 int pause(const PauseArgs& args, const config::Environment& environment);
+int ps(const PsArgs& args, const config::Environment& environment);
 int config_show(const ConfigShowArgs& args, const config::Environment& environment);
 int config_check(const ConfigCheckArgs& args, const config::Environment& environment);
 int doctor(const DoctorArgs& args, const config::Environment& environment);

@@ -104,6 +104,13 @@ struct PauseArgs {
     bool is_resume = false;
 };
 
+/// Where the server is follows from the configuration.
+struct PsArgs {
+    std::string config_file;
+    std::vector<config::Override> overrides;
+    bool json = false;
+};
+
 using Invocation = std::variant<PrintArgs,
                                 ServeArgs,
                                 ShowArgs,
@@ -114,6 +121,7 @@ using Invocation = std::variant<PrintArgs,
                                 PlanArgs,
                                 SimulateArgs,
                                 PauseArgs,
+                                PsArgs,
                                 ConfigShowArgs,
                                 ConfigCheckArgs,
                                 DoctorArgs>;

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "server/cli/address.h"
 
@@ -102,6 +103,18 @@ Result<LocalReply> LocalServer::exchange(const std::string& head, const std::str
     BALLAST_TRY_STATUS(send_all(descriptor, request));
     BALLAST_TRY(const std::string text, receive_all(descriptor));
     return read_reply(text);
+}
+
+Status LocalReply::check() const {
+    if (status == 200) {
+        return {};
+    }
+    const auto json = nlohmann::json::parse(body, nullptr, false);
+    std::string message = fmt::format("the server answered {}", status);
+    if (json.is_object() && json.contains("error") && json["error"].is_object()) {
+        message = json["error"].value("message", message);
+    }
+    return fail(status == 409 ? ErrorCode::kCancelled : ErrorCode::kInternal, message);
 }
 
 Result<LocalReply> LocalServer::post(const std::string& path, const std::string& json) const {

@@ -12,6 +12,9 @@ namespace ballast::cli {
 struct LocalReply {
     int status = 0;
     std::string body;
+
+    /// The error that it tells of: kCancelled for 409, else kInternal.
+    Status check() const;
 };
 
 /// Where the server listens.

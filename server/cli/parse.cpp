@@ -365,6 +365,16 @@ std::vector<Command> add_pause(CLI::App& root) {
             {resume, [args]() -> Result<Invocation> { return *args; }}};
 }
 
+Command add_ps(CLI::App& root) {
+    auto args = std::make_shared<PsArgs>();
+    CLI::App* app =
+        root.add_subcommand("ps", "Say what the running server holds where, how much, and why.");
+    app->add_flag("--json", args->json, "Print what the server answers.");
+    add_config_option(*app, args->config_file);
+    add_setting_options(*app, args->overrides, {"--host", "--port"});
+    return {app, [args]() -> Result<Invocation> { return *args; }};
+}
+
 std::vector<Command> add_commands(CLI::App& root) {
     std::vector<Command> commands = {add_serve(root),
                                      add_show(root),
@@ -374,7 +384,8 @@ std::vector<Command> add_commands(CLI::App& root) {
                                      add_plan(root),
                                      add_simulate(root),
                                      add_profile(root),
-                                     add_doctor(root)};
+                                     add_doctor(root),
+                                     add_ps(root)};
     for (const auto& more : {add_pause(root), add_config(root)}) {
         commands.insert(commands.end(), more.begin(), more.end());
     }

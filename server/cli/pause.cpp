@@ -44,19 +44,6 @@ constexpr int kExitNotFound = 127;
 constexpr int kExitNotRunnable = 126;
 constexpr int kExitSignal = 128;
 
-/// Error of a reply that is no success.
-Status check(const LocalReply& reply) {
-    if (reply.status == 200) {
-        return {};
-    }
-    const Json json = Json::parse(reply.body, nullptr, false);
-    std::string message = fmt::format("the server answered {}", reply.status);
-    if (json.is_object() && json.contains("error") && json["error"].is_object()) {
-        message = json["error"].value("message", message);
-    }
-    return fail(reply.status == 409 ? ErrorCode::kCancelled : ErrorCode::kInternal, message);
-}
-
 /// Our bytes on the device, as the server says; 0 if it has none or loads.
 std::uint64_t device_bytes(const LocalReply& reply) {
     const Json json = Json::parse(reply.body, nullptr, false);
@@ -111,7 +98,7 @@ class Hold {
         }
         const Json body = {{"holder", holder_}, {"seconds", kHoldSeconds}};
         const auto reply = server_.post(kPausePath, body.dump());
-        const Status status = reply ? check(*reply) : Status(tl::unexpected(reply.error()));
+        const Status status = reply ? reply->check() : Status(tl::unexpected(reply.error()));
         // Somebody has resumed, and it is not for us to pause again.
         ended_ = !status && status.error().code == ErrorCode::kCancelled;
         const std::string problem = status ? "" : status.error().message;
@@ -197,7 +184,7 @@ int pause_while(const LocalServer& server, const std::vector<std::string>& comma
 /// Pauses until somebody resumes, or resumes.
 Status tell(const LocalServer& server, bool is_resume) {
     BALLAST_TRY(const LocalReply reply, server.post(is_resume ? kResumePath : kPausePath, "{}"));
-    BALLAST_TRY_STATUS(check(reply));
+    BALLAST_TRY_STATUS(reply.check());
     if (is_resume) {
         fmt::print("Resumed; the device is used again when there is work.\n");
         return {};

@@ -282,6 +282,15 @@ TEST(Parse, ReadsPauseWithACommandAndItsOptions) {
     EXPECT_TRUE(parsed<PauseArgs>({"resume"}).is_resume);
 }
 
+TEST(Parse, ReadsPsAndItsOptions) {
+    EXPECT_FALSE(parsed<PsArgs>({"ps"}).json);
+    const auto args = parsed<PsArgs>({"ps", "--json", "--port", "80"});
+    EXPECT_TRUE(args.json);
+    ASSERT_EQ(args.overrides.size(), 1U);
+    EXPECT_EQ(args.overrides[0].key, "server.port");
+    EXPECT_EQ(error_of({"ps", "model"}), "ballast ps takes no further argument 'model'.");
+}
+
 TEST(Parse, RefusesPauseWithHalfOfACommand) {
     const std::string message =
         "ballast pause needs --while and a command together: --while -- COMMAND; "
