@@ -3,7 +3,7 @@
 # What takes too long for every change: all of tests/run.sh's optimised tests with nothing left out
 # (BALLAST_NIGHTLY=1: every instruction set over all eight chunks of the perplexity text in both
 # arithmetic classes, every chat template), all unit tests under each sanitizer, the linter on every
-# source, simulated runs of random seeds, and fuzzing.
+# source, simulated runs of random seeds, what giving way takes on the wall clock, and fuzzing.
 # Usage: tests/nightly.sh   (BALLAST_FUZZ_SECONDS=N: for each target, default 600;
 #                            BALLAST_SEED_SECONDS=N: default 600)
 set -uo pipefail
@@ -50,6 +50,8 @@ wait_for_downloads
 mapfile -t sources < <(every_source)
 stage clang-tidy lint build/ci "${sources[@]}"
 stage random-seeds random_seeds
+stage live-figures build/venv/bin/python tests/bench/live_figures.py build/ci/ballast
+cat build/logs/live-figures.log
 stage build-clang-libcxx configure_and_build clang-libcxx
 for sanitizer in asan tsan; do
     stage "build-$sanitizer" configure_and_build $sanitizer &&
