@@ -33,6 +33,15 @@ enum class Event : std::uint64_t {};
 enum class Queue { kCompute, kCopy };
 constexpr std::size_t kQueues = 2;
 
+/// From when to when a queue worked on something.
+struct WorkTime {
+    Nanoseconds begin{0};
+    Nanoseconds end{0};
+
+    bool is_known() const { return end > begin; }
+    Nanoseconds duration() const { return end - begin; }
+};
+
 /// Rows of equal length, on either side with a stride of its own: a part of the columns of a matrix
 /// or of an activation.
 struct Strips {
@@ -112,9 +121,9 @@ class Backend {
     virtual bool done(Event event) const = 0;
     /// Returns when the event has happened, with the error of its queue if it failed.
     virtual Status wait(Event event) = 0;
-    /// How long its queue worked on an event that happened lately; 0 where that is not known: what
-    /// runs inside the call is timed around it.
-    virtual Nanoseconds busy_time(Event event) const = 0;
+    /// When its queue worked on an event that happened lately, on the clock that the backend was
+    /// made with; nothing where that is not known: what runs inside the call is timed around it.
+    virtual WorkTime work_time(Event event) const = 0;
 };
 
 }  // namespace ballast::backend

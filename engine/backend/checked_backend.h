@@ -44,7 +44,7 @@ class CheckedBackend final : public Backend {
     void order_after(Queue queue, Event event) override;
     bool done(Event event) const override;
     Status wait(Event event) override;
-    Nanoseconds busy_time(Event event) const override { return inner_.busy_time(event); }
+    WorkTime work_time(Event event) const override { return inner_.work_time(event); }
 
   private:
     /// The device's queues are lanes of their own; all that the CPU does, the host does.

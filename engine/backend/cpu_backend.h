@@ -53,7 +53,7 @@ class CpuBackend final : public Backend {
     void order_after(Queue, Event) override {}
     bool done(Event) const override { return true; }
     Status wait(Event) override { return {}; }
-    Nanoseconds busy_time(Event) const override { return Nanoseconds(0); }
+    WorkTime work_time(Event) const override { return {}; }
 
   private:
     /// Rows an op works on, split by arithmetic class: [0, n_decode) and [n_decode, n).

@@ -193,12 +193,12 @@ Status HostBackend::wait(Event event) {
     return {};
 }
 
-Nanoseconds HostBackend::busy_time(Event event) const {
+WorkTime HostBackend::work_time(Event event) const {
     const std::lock_guard lock(mutex_);
     const Lane& of = *lanes_[queue_of(event)];
     const std::uint64_t number = number_of(event);
-    const bool known = happened(event) && of.n_done - number < kDepth;
-    return known ? of.busy[number % kDepth] : Nanoseconds(0);
+    const bool known = happened(event) && of.n_done - number < kTimesKept;
+    return known ? of.times[number % kTimesKept] : WorkTime();
 }
 
 Event HostBackend::event_of(Queue queue, std::uint64_t number) {
@@ -241,18 +241,18 @@ void HostBackend::run_lane(Lane& lane) {
         const std::uint64_t lost_at = options_.faults.lost_at_submission;
         lost_ = lost_ || (lost_at != 0 && work.submission >= lost_at);
         const bool lost = lost_;
-        Nanoseconds busy{0};
+        WorkTime time;
         if (!lost) {
             lock.unlock();
-            const Nanoseconds begin = clock_.now();
+            time.begin = clock_.now();
             carry_out(work, lane);
-            busy = clock_.now() - begin;
+            time.end = clock_.now();
             lock.lock();
         }
         if (lost && lane.first_failed == 0) {
             lane.first_failed = number;
         }
-        lane.busy[number % kDepth] = busy;
+        lane.times[number % kTimesKept] = time;
         lane.n_done = number;
         changed_.notify_all();
     }

@@ -100,7 +100,7 @@ class HostBackend final : public Backend {
     void order_after(Queue queue, Event event) override;
     bool done(Event event) const override;
     Status wait(Event event) override;
-    Nanoseconds busy_time(Event event) const override;
+    WorkTime work_time(Event event) const override;
 
     MemoryUse memory_use() const override {
         return {.bytes = used_bytes_, .n_refused = n_refused_};
@@ -127,7 +127,7 @@ class HostBackend final : public Backend {
     struct Lane {
         explicit Lane(std::uint64_t seed) : delays(seed) {}
         std::vector<Work> ring{kDepth};
-        std::vector<Nanoseconds> busy = std::vector<Nanoseconds>(kDepth);
+        std::vector<WorkTime> times = std::vector<WorkTime>(kTimesKept);
         std::uint64_t n_put = 0;
         std::uint64_t n_done = 0;
         std::uint64_t first_failed = 0;  // this one and all later ones failed; 0: none
@@ -136,6 +136,8 @@ class HostBackend final : public Backend {
         Thread thread = {};
     };
     static constexpr std::size_t kDepth = 256;
+    // More than a step of any model has, so that its times can be asked for when it has ended.
+    static constexpr std::size_t kTimesKept = 4096;
 
     Lane& lane(Queue queue) { return *lanes_[static_cast<std::size_t>(queue)]; }
     static Event event_of(Queue queue, std::uint64_t number);

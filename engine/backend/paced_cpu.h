@@ -66,7 +66,7 @@ class PacedCpu final : public Backend {
     void order_after(Queue queue, Event event) override { inner_.order_after(queue, event); }
     bool done(Event event) const override { return inner_.done(event); }
     Status wait(Event event) override { return inner_.wait(event); }
-    Nanoseconds busy_time(Event event) const override { return inner_.busy_time(event); }
+    WorkTime work_time(Event event) const override { return inner_.work_time(event); }
 
   private:
     Backend& inner_;

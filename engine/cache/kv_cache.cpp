@@ -190,6 +190,9 @@ Status KvCache::copy(const Layer& from,
                                             : device.copy_strips_in(
                                                   backend::Queue::kCopy, there, here, strips);
                         });
+                    if (status && from.storage[source].backend != to.storage[target].backend) {
+                        (outwards ? crossed_.out_bytes : crossed_.in_bytes) += strips.total_bytes();
+                    }
                 }
             }
             // Also after a failure: nothing may still be on its way when memory is given back.

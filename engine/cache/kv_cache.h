@@ -29,6 +29,12 @@ struct KvPlacement {
     backend::Backend* fallback = nullptr;  // where they go if that one has no room; null: nowhere
 };
 
+/// Bytes of keys and values that were copied between the host and a device.
+struct KvCrossed {
+    std::uint64_t in_bytes = 0;
+    std::uint64_t out_bytes = 0;
+};
+
 /// Bytes of all keys and values of n_tokens positions.
 std::uint64_t kv_bytes(const KvShape& shape, std::int64_t n_tokens);
 
@@ -56,6 +62,9 @@ class KvCache {
                                std::span<const BlockRun> used);
     /// Of the storage that is there.
     std::uint64_t bytes_on(DeviceId device) const;
+    /// By move(), since the start; whoever else copies counts here too.
+    const KvCrossed& crossed() const { return crossed_; }
+    KvCrossed& crossed() { return crossed_; }
     /// How many of a layer's heads have theirs there.
     int n_heads_on(int layer, DeviceId device) const;
 
@@ -76,13 +85,14 @@ class KvCache {
     static void give_back(const Layer& layer);
     void settle(int layer, Layer storage);
     Status move_to(int layer, Layer storage, std::span<const BlockRun> used, bool is_device_lost);
-    static Status copy(const Layer& from,
-                       const Layer& to,
-                       std::span<const BlockRun> used,
-                       bool is_device_lost);
+    Status copy(const Layer& from,
+                const Layer& to,
+                std::span<const BlockRun> used,
+                bool is_device_lost);
 
     KvShape shape_;
     int n_blocks_;
+    KvCrossed crossed_;
     std::vector<Layer> storage_;                // by layer
     std::vector<backend::KvLayerView> layers_;  // likewise, over it
 };

@@ -180,6 +180,9 @@ Status KvMirror::order(std::int32_t number) {
                                                   layer.range.values + from,
                                                   strips);
         }));
+        if (setup_.crossed != nullptr) {
+            setup_.crossed->out_bytes += 2 * strips.total_bytes();
+        }
     }
     crossings_.push_back({*last_, number, block.n_ordered, block.n_written});
     block.n_ordered = block.n_written;

@@ -28,6 +28,7 @@ class KvMirror {
         backend::Backend* host = nullptr;
         /// Most bytes of the host; blocks that find no room have no copy.
         std::uint64_t bytes_most = 0;
+        KvCrossed* crossed = nullptr;  // where its copies are counted; null: nowhere
     };
     /// What blocks in use hold already crosses with the next steps. kOutOfMemory.
     static Result<std::unique_ptr<KvMirror>> create(const Setup& setup);

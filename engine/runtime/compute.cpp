@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "engine/base/check.h"
-#include "engine/base/cpu_features.h"
 #include "engine/base/log.h"
 #include "engine/base/system_info.h"
 #include "engine/base/units.h"
@@ -19,9 +18,6 @@ namespace ballast::runtime {
 
 namespace {
 
-// Without a wish the context is bounded, because KV for all of it is reserved.
-constexpr int kDefaultContextMax = 8192;
-constexpr int kThreadsMax = 1024;
 // Of the computer's memory, the most that copies of keys and values take.
 constexpr std::uint64_t kMirrorPart = 8;
 
@@ -70,37 +66,6 @@ std::shared_ptr<backend::AccessChecker> checker_for(const ComputeShape& shape) {
 }
 
 }  // namespace
-
-Result<int> compute_threads(const EngineOptions& options) {
-    if (options.threads < 0 || options.threads > kThreadsMax) {
-        return fail(ErrorCode::kInvalidRequest,
-                    fmt::format("threads is {}, but must be between 0 (one a processor) and {}",
-                                options.threads,
-                                kThreadsMax));
-    }
-    return options.threads == 0 ? detect_cpu_features().logical_cores : options.threads;
-}
-
-Result<StoredProfile> stored_profile(const EngineOptions& options, const std::string& folder) {
-    BALLAST_TRY(const kernels::KernelTable* kernels, kernels::choose_kernels(options.force_isa));
-    BALLAST_TRY(const int n_threads, compute_threads(options));
-    const HardwareFacts facts = detect_hardware(*kernels, n_threads);
-    return load_profile(folder, empty_profile(facts, 0).key);
-}
-
-Result<int> context_tokens(const model::Model& model, const EngineOptions& options) {
-    const int trained = model.config().context_length;
-    if (options.context == 0) {
-        return std::min(trained, kDefaultContextMax);
-    }
-    if (options.context < 0 || options.context > trained) {
-        return fail(ErrorCode::kInvalidRequest,
-                    fmt::format("context is {}, but this model was trained for 1 to {} tokens",
-                                options.context,
-                                trained));
-    }
-    return options.context;
-}
 
 Result<std::unique_ptr<Compute>> Compute::create(const model::Model& model,
                                                  const EngineOptions& options,
@@ -193,7 +158,8 @@ Status Compute::make_executor(DeviceSide* device) {
                                   .cpu = cpu(),
                                   .device = device,
                                   .cache = *cache_,
-                                  .clock = clock_},
+                                  .clock = clock_,
+                                  .log = lane_log_},
                                  limits_of(shape_)));
     return {};
 }
@@ -253,6 +219,7 @@ Status Compute::add_device(std::shared_ptr<const scheduler::Plan> plan,
                 DeviceSide::create({.model = &model_,
                                     .catalog = &catalog_,
                                     .backend = device_backend_.get(),
+                                    .log = &lane_log_,
                                     .plan = std::move(plan),
                                     .budget_bytes = device_bytes,
                                     .limits = limits_of(shape_),
@@ -313,6 +280,13 @@ Status Compute::take_kv(const KvSizes& sizes) {
         }
     }
     return {};
+}
+
+TransferStats Compute::transfers() const {
+    TransferStats all = lane_log_.stats();
+    all.count(TransferDirection::kIn, TransferReason::kKv, cache_->crossed().in_bytes);
+    all.count(TransferDirection::kOut, TransferReason::kKv, cache_->crossed().out_bytes);
+    return all;
 }
 
 const Residency& Compute::residency() const {

@@ -17,11 +17,12 @@
 #include "engine/base/thread_pool.h"
 #include "engine/cache/block_pool.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/runtime/compute_options.h"
 #include "engine/runtime/device_side.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/kv_recovery.h"
+#include "engine/runtime/lane_log.h"
 #include "engine/runtime/options.h"
-#include "engine/runtime/profile_file.h"
 #include "engine/runtime/residency.h"
 #include "scheduler/tensor_scheduler.h"
 
@@ -98,6 +99,10 @@ class Compute {
     void note_decode(int depth, Nanoseconds duration);
     /// Who watches what device and CPU touch; null: nobody.
     const backend::AccessChecker* checker() const { return checker_.get(); }
+    /// What has crossed so far.
+    TransferStats transfers() const;
+    /// What the lanes did when.
+    LaneLog& lane_log() { return lane_log_; }
     /// What is where. Without a device all groups are on the CPU and there is no plan.
     const Residency& residency() const;
 
@@ -167,6 +172,7 @@ class Compute {
     std::unique_ptr<scheduler::TensorScheduler> scheduler_;
     std::uint64_t plan_bytes_ = 0;                   // of the whole device, for weights and KV
     std::vector<scheduler::GroupTime> group_times_;  // of the last step
+    LaneLog lane_log_;
     const kernels::KernelTable* kernels_ = nullptr;
     std::unique_ptr<ThreadPool> pool_;
     std::unique_ptr<backend::CpuBackend> backend_;
@@ -185,16 +191,5 @@ class Compute {
 
 /// A step's times as a scheduler is told of them, without the embedding, which is in no group.
 void group_times(std::span<const OpTime> times, std::vector<scheduler::GroupTime>& groups);
-
-/// Threads that compute under these options. kInvalidRequest if the option is out of range.
-Result<int> compute_threads(const EngineOptions& options);
-
-/// What is stored of this machine as these options use it, or why there is nothing. Errors:
-/// kInvalidRequest naming the option.
-Result<StoredProfile> stored_profile(const EngineOptions& options, const std::string& folder);
-
-/// Tokens one request may use under these options: the option, else the model's own, 8192 at most.
-/// kInvalidRequest if the option exceeds what the model was trained for.
-Result<int> context_tokens(const model::Model& model, const EngineOptions& options);
 
 }  // namespace ballast::runtime

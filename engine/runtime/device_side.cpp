@@ -22,8 +22,8 @@ constexpr int kStagingBuffers = 4;
 
 DeviceSide::DeviceSide(const Setup& setup)
     : setup_(setup),
-      weights_(*setup.backend, setup.model->weights().views()),
-      ring_(*setup.backend),
+      weights_(*setup.backend, setup.model->weights().views(), &setup.log->stats()),
+      ring_(*setup.backend, *setup.log),
       slots_(setup.model->ops().slots().size() + kAddedSlots),
       angles_(setup.model->ops().rope_tables().size()),
       rope_(angles_.size()) {}

@@ -21,13 +21,14 @@
 namespace ballast::runtime {
 
 /// Made before the KV cache, of which the device keeps the heads that attend here; then settled.
-/// The model, the catalog and the backend outlive it.
+/// The model, the catalog, the backend and the log outlive it.
 class DeviceSide {
   public:
     struct Setup {
         const model::Model* model = nullptr;
         const scheduler::TensorCatalog* catalog = nullptr;
         backend::Backend* backend = nullptr;
+        LaneLog* log = nullptr;
         std::shared_ptr<const scheduler::Plan> plan = nullptr;
         std::uint64_t budget_bytes = 0;
         ExecutorLimits limits = {};

@@ -24,8 +24,10 @@ std::uint64_t chunk_bytes(std::uint64_t budget_bytes) {
     return std::clamp(budget_bytes / kChunksWanted, kChunkBytesMin, kChunkBytesMax);
 }
 
-DeviceWeights::DeviceWeights(backend::Backend& backend, std::span<const backend::WeightView> host)
-    : backend_(backend), host_(host) {}
+DeviceWeights::DeviceWeights(backend::Backend& backend,
+                             std::span<const backend::WeightView> host,
+                             TransferStats* stats)
+    : backend_(backend), host_(host), stats_(stats) {}
 
 DeviceWeights::~DeviceWeights() {
     for (Slab& slab : slabs_) {
@@ -57,9 +59,13 @@ Status DeviceWeights::fill(Slab& slab) {
         std::byte* const to = slab.memory.data + places_.at(slice).offset;
         const std::byte* const from = view_in_place(tensor(slice), slice).data;
         const backend::Strips strips = packing_strips(tensor(slice), slice);
-        return backend::put_or_wait(backend_, last, [&] {
+        BALLAST_TRY_STATUS(backend::put_or_wait(backend_, last, [&] {
             return backend_.copy_strips_in(backend::Queue::kCopy, to, from, strips);
-        });
+        }));
+        if (stats_ != nullptr) {
+            stats_->count(TransferDirection::kIn, TransferReason::kUpload, strips.total_bytes());
+        }
+        return {};
     };
     Status status;
     for (const WeightSlice& slice : slab.slices) {

@@ -10,6 +10,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/base/result.h"
+#include "engine/runtime/transfer_stats.h"
 #include "engine/runtime/weight_slice.h"
 
 namespace ballast::runtime {
@@ -21,7 +22,10 @@ std::uint64_t chunk_bytes(std::uint64_t budget_bytes);
 /// Owned by the runtime; the backend and the host's weights outlive it.
 class DeviceWeights {
   public:
-    DeviceWeights(backend::Backend& backend, std::span<const backend::WeightView> host);
+    /// `stats`: where uploads are counted; null: nowhere.
+    DeviceWeights(backend::Backend& backend,
+                  std::span<const backend::WeightView> host,
+                  TransferStats* stats = nullptr);
     ~DeviceWeights();
     DeviceWeights(const DeviceWeights&) = delete;
     DeviceWeights& operator=(const DeviceWeights&) = delete;
@@ -58,6 +62,7 @@ class DeviceWeights {
 
     backend::Backend& backend_;
     std::span<const backend::WeightView> host_;
+    TransferStats* stats_;
     std::map<WeightSlice, Place> places_;
     std::vector<Slab> slabs_;
 };

@@ -75,12 +75,17 @@ Status Executor::allocate(std::array<StepProgram, kStepKinds.size()> programs,
     limits_ = limits;
     std::size_t n_actions = 0;
     std::size_t n_fetches = 0;
+    std::size_t n_copies = 4 * parts_.model.ops().rope_tables().size();  // tiles' and angles'
     for (const StepProgram& program : programs) {
         n_actions = std::max(n_actions, program.actions.size());
         n_fetches = std::max(n_fetches, static_cast<std::size_t>(program.n_fetches));
+        for (const StepTile& tile : program.tiles) {
+            n_copies += tile.units.size();
+        }
     }
     BALLAST_TRY_STATUS(binding_.bind(std::move(programs), limits));
     times_.reserve(n_actions);
+    parts_.log.reserve(n_actions + n_copies);
     submitted_.reserve(n_actions);
     fetches_.resize(n_fetches);
     staged_.resize(parts_.device != nullptr ? parts_.device->staging().size() : 0);
@@ -104,7 +109,7 @@ Status Executor::begin(const backend::StepInput& input) {
         return {};
     }
     return told_of_loss(
-        parts_.device->ring().begin(bound().program, parts_.model.weights().views()));
+        parts_.device->ring().begin(bound().program, kind_, parts_.model.weights().views()));
 }
 
 int Executor::rows_of(backend::RowDomain rows) const {
@@ -203,14 +208,32 @@ Status Executor::run_on_cpu(std::span<const StepAction> runs) {
     BALLAST_TRY(const backend::Event event, parts_.cpu.submit(ops, bound().contexts[0]));
     BALLAST_TRY_STATUS(parts_.cpu.wait(event));
     OpTime& time = times_.emplace_back(time_of(runs));
-    time.busy = parts_.clock.now() - begin;
+    const Nanoseconds end = parts_.clock.now();
+    time.busy = end - begin;
+    parts_.log.ran({.lane = Lane::kCpu,
+                    .first_group = time.first_group,
+                    .n_groups = time.n_groups,
+                    .share = time.share,
+                    .begin = begin,
+                    .end = end});
     time.waited = std::exchange(waited_before_run_, Nanoseconds(0));
     return {};
 }
 
 template <class Put>
-Status Executor::put(const Put& put) {
-    return backend::put_or_wait(last_, put, [this](backend::Event event) { return wait(event); });
+Status Executor::put(const LaneSpan& span, const Put& put, std::optional<backend::Event> tile) {
+    const PutBehind behind{.last = last_, .tile = tile, .put_at = parts_.clock.now()};
+    BALLAST_TRY_STATUS(
+        backend::put_or_wait(last_, put, [this](backend::Event event) { return wait(event); }));
+    parts_.log.put(span, *last_, behind);
+    return {};
+}
+
+LaneSpan Executor::crossing(TransferDirection direction, const backend::Strips& strips) {
+    const std::size_t n_bytes = strips.total_bytes();
+    parts_.log.stats().count(direction, TransferReason::kActivations, n_bytes);
+    return {
+        .lane = Lane::kDevice, .bytes = n_bytes, .to_device = direction == TransferDirection::kIn};
 }
 
 Status Executor::run_on_device(std::span<const StepAction> runs) {
@@ -220,15 +243,22 @@ Status Executor::run_on_device(std::span<const StepAction> runs) {
     backend::Backend& device = parts_.device->backend();
     BALLAST_TRY_STATUS(send_angles());
     const int tile = runs.front().tile;
+    std::optional<backend::Event> loaded;
     if (tile >= 0) {
-        parts_.device->ring().order_after(tile);
+        loaded = parts_.device->ring().order_after(tile);
     }
     const std::size_t first = runs.front().begin;
     const auto ops =
         std::span(bound().program.sides[1].records).subspan(first, runs.back().end - first);
-    BALLAST_TRY_STATUS(put([&] { return device.submit(ops, bound().contexts[1]); }));
-    OpTime& time = times_.emplace_back(time_of(runs));
+    OpTime time = time_of(runs);
     time.device = DeviceId::kDevice;
+    const LaneSpan span{.lane = Lane::kDevice,
+                        .first_group = time.first_group,
+                        .n_groups = time.n_groups,
+                        .share = time.share};
+    const auto submit = [&] { return device.submit(ops, bound().contexts[1]); };
+    BALLAST_TRY_STATUS(put(span, submit, loaded));
+    times_.push_back(time);
     submitted_.push_back({times_.size() - 1, *last_});
     return tile >= 0 ? parts_.device->ring().free(tile, *last_) : Status();
 }
@@ -247,10 +277,11 @@ Status Executor::send_angles() {
             continue;
         }
         for (const auto& [target, source] : {std::pair(to.cos, from.cos), {to.sin, from.sin}}) {
-            BALLAST_TRY_STATUS(put([&, target = target, source = source] {
-                return device.copy_strips_in(
-                    backend::Queue::kCompute, bytes_at(target), bytes_at(source), strips);
-            }));
+            BALLAST_TRY_STATUS(put(
+                crossing(TransferDirection::kIn, strips), [&, target = target, source = source] {
+                    return device.copy_strips_in(
+                        backend::Queue::kCompute, bytes_at(target), bytes_at(source), strips);
+                }));
         }
     }
     angles_sent_ = true;
@@ -272,9 +303,10 @@ Status Executor::send(const StepAction& action) {
     const std::size_t n_bytes = rows * from.width * sizeof(float);
     std::byte* const staging = parts_.device->staging()[buffer].data;
     std::memcpy(staging, from.data, n_bytes);
-    BALLAST_TRY_STATUS(put([&] {
+    const backend::Strips strips{.row_bytes = n_bytes};
+    BALLAST_TRY_STATUS(put(crossing(TransferDirection::kIn, strips), [&] {
         return parts_.device->backend().copy_strips_in(
-            backend::Queue::kCompute, bytes_at(to.data), staging, {.row_bytes = n_bytes});
+            backend::Queue::kCompute, bytes_at(to.data), staging, strips);
     }));
     staged_[buffer] = last_;
     return {};
@@ -292,7 +324,7 @@ Status Executor::fetch(const StepAction& action) {
         .n_rows = rows,
         .device_stride = from.width * sizeof(float),
         .host_stride = to.width * sizeof(float)};
-    BALLAST_TRY_STATUS(put([&] {
+    BALLAST_TRY_STATUS(put(crossing(TransferDirection::kOut, strips), [&] {
         return parts_.device->backend().copy_strips_out(
             backend::Queue::kCompute, bytes_at(to.data), bytes_at(from.data), strips);
     }));
@@ -315,16 +347,22 @@ Status Executor::await(const StepAction& action) {
 }
 
 Status Executor::join_device() {
-    if (!last_) {
-        return {};
+    if (last_) {
+        BALLAST_TRY_STATUS(wait(*last_));
+        last_.reset();
+        for (const Submitted& one : submitted_) {
+            times_[one.time].busy = parts_.device->backend().work_time(one.event).duration();
+        }
+        submitted_.clear();
+        std::fill(staged_.begin(), staged_.end(), std::nullopt);
     }
-    BALLAST_TRY_STATUS(wait(*last_));
-    last_.reset();
-    for (const Submitted& one : submitted_) {
-        times_[one.time].busy = parts_.device->backend().busy_time(one.event);
+    LaneLog::TimeOf time_of;
+    if (parts_.device != nullptr) {
+        time_of = [this](backend::Event event) {
+            return parts_.device->backend().work_time(event);
+        };
     }
-    submitted_.clear();
-    std::fill(staged_.begin(), staged_.end(), std::nullopt);
+    parts_.log.settle(time_of);
     return {};
 }
 
@@ -340,6 +378,7 @@ void Executor::abandon_device() {
     }
     last_.reset();
     submitted_.clear();
+    parts_.log.forget();
     std::fill(staged_.begin(), staged_.end(), std::nullopt);
 }
 

@@ -15,6 +15,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/model.h"
 #include "engine/runtime/device_side.h"
+#include "engine/runtime/lane_log.h"
 #include "engine/runtime/step_binding.h"
 #include "engine/runtime/step_memory.h"
 #include "engine/runtime/step_program.h"
@@ -42,6 +43,7 @@ class Executor {
         DeviceSide* device;  // settled; null: there is none
         cache::KvCache& cache;
         const Clock& clock;
+        LaneLog& log;
     };
     /// kOutOfMemory, or kUnsupported naming a tensor the CPU has no kernels for.
     static Result<std::unique_ptr<Executor>> create(const Parts& parts,
@@ -89,9 +91,13 @@ class Executor {
     Status send(const StepAction& action);
     Status fetch(const StepAction& action);
     Status await(const StepAction& action);
-    /// Puts on the device's compute queue, and waits for room if there is none.
+    /// Puts on the device's compute queue, and waits for room if there is none. The log is told.
     template <class Put>
-    Status put(const Put& put);
+    Status put(const LaneSpan& span,
+               const Put& put,
+               std::optional<backend::Event> tile = std::nullopt);
+    /// A copy of an activation, which is counted.
+    LaneSpan crossing(TransferDirection direction, const backend::Strips& strips);
     /// Waits for all that the compute queue has, and notes the times.
     Status join_device();
     void abandon_device();

@@ -18,7 +18,8 @@ void KvRecovery::begin(backend::Backend& device) {
                                            .blocks = &blocks_,
                                            .device = &device,
                                            .host = &host_,
-                                           .bytes_most = bytes_most_});
+                                           .bytes_most = bytes_most_,
+                                           .crossed = &cache_.crossed()});
     if (mirror) {
         mirror_ = std::move(*mirror);
     } else {

@@ -236,6 +236,9 @@ void LiveDevice::note_refusals(Nanoseconds now) {
 void LiveDevice::step_took(Nanoseconds duration) {
     const double seconds = to_seconds(duration);
     watch_.control().gained(seconds, seconds * without_ratio_);
+    next_.transfers = compute_->transfers();
+    const std::lock_guard lock(mutex_);
+    published_.transfers = next_.transfers;
 }
 
 void LiveDevice::publish() {
@@ -245,6 +248,7 @@ void LiveDevice::publish() {
     next_.self_bytes = compute_->device_use().bytes;
     next_.n_refused = compute_->device_use().n_refused;
     next_.booked_bytes = compute_->booked_bytes();
+    next_.transfers = compute_->transfers();
     next_.others_bytes = view.others_bytes;
     next_.total_bytes = view.total_bytes;
     next_.contention = 1.0 - view.device_share;

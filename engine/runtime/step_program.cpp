@@ -173,7 +173,8 @@ class Compiler {
             add_share({0, division.resident}, -1);
         }
         for (const PartRange parts : tiles) {
-            program_.tiles.push_back({.group = group.group, .parts = parts});
+            program_.tiles.push_back(
+                {.group = group.group, .parts = parts, .n_parts = group.n_parts});
             add_share(parts, static_cast<int>(program_.tiles.size()) - 1);
             note_tile_units();
         }

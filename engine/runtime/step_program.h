@@ -31,6 +31,7 @@ struct StepSlot {
 struct StepTile {
     int group = -1;
     PartRange parts = {};
+    int n_parts = 1;  // of the group
     std::size_t size_bytes = 0;
     std::vector<backend::UnitId> units = {};  // as the device's ops number them
     std::vector<std::size_t> offsets = {};    // of each in the tile

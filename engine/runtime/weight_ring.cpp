@@ -51,8 +51,11 @@ std::uint64_t WeightRing::total_bytes() const {
     return sum;
 }
 
-Status WeightRing::begin(const StepProgram& program, std::span<const backend::WeightView> tensors) {
+Status WeightRing::begin(const StepProgram& program,
+                         StepKind kind,
+                         std::span<const backend::WeightView> tensors) {
     program_ = &program;
+    kind_ = kind;
     tensors_ = tensors;
     n_loaded_ = 0;
     last_copy_.reset();
@@ -77,16 +80,29 @@ Status WeightRing::load(std::size_t number) {
         };
         // All that the last copy stands behind has been put on its queue.
         BALLAST_TRY_STATUS(backend::put_or_wait(backend_, last_copy_, copy));
-        crossed_bytes_ += strips.total_bytes();
+        note(tile, strips.total_bytes());
         loaded_[number % kTiles] = *last_copy_;
     }
     n_loaded_ = number + 1;
     return {};
 }
 
-void WeightRing::order_after(int tile) {
-    backend_.order_after(backend::Queue::kCompute,
-                         loaded_[static_cast<std::size_t>(tile) % kTiles]);
+void WeightRing::note(const StepTile& tile, std::size_t bytes) {
+    log_.stats().count(TransferDirection::kIn,
+                       kind_ == StepKind::kDecode ? TransferReason::kDecodeWeights
+                                                  : TransferReason::kPrefillWeights,
+                       bytes);
+    log_.put({.lane = Lane::kCopy,
+              .first_group = tile.group,
+              .share = static_cast<double>(tile.parts.n) / tile.n_parts,
+              .bytes = bytes},
+             *last_copy_);
+}
+
+backend::Event WeightRing::order_after(int tile) {
+    const backend::Event loaded = loaded_[static_cast<std::size_t>(tile) % kTiles];
+    backend_.order_after(backend::Queue::kCompute, loaded);
+    return loaded;
 }
 
 Status WeightRing::free(int /*tile*/, backend::Event reader) {

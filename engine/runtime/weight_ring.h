@@ -10,6 +10,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/base/result.h"
+#include "engine/runtime/lane_log.h"
 #include "engine/runtime/step_program.h"
 #include "scheduler/placement/placement.h"
 
@@ -17,10 +18,10 @@ namespace ballast::runtime {
 
 constexpr std::size_t kTiles = scheduler::kRingTiles;
 
-/// Engine thread; the backend outlives it.
+/// Engine thread; the backend and the log outlive it.
 class WeightRing {
   public:
-    explicit WeightRing(backend::Backend& backend) : backend_(backend) {}
+    WeightRing(backend::Backend& backend, LaneLog& log) : backend_(backend), log_(log) {}
     ~WeightRing();
     WeightRing(const WeightRing&) = delete;
     WeightRing& operator=(const WeightRing&) = delete;
@@ -33,29 +34,32 @@ class WeightRing {
     std::byte* tile(std::size_t number) const { return places_[number % kTiles].data; }
     std::uint64_t total_bytes() const;
 
-    /// A step of this program begins: its first tiles are on their way. The model's tensors stay
-    /// mapped. Errors of Backend::copy_strips_in().
-    Status begin(const StepProgram& program, std::span<const backend::WeightView> tensors);
-    /// What is put on the compute queue next waits for the tile.
-    void order_after(int tile);
+    /// A step of this program and kind begins: its first tiles are on their way. The model's
+    /// tensors stay mapped. Errors of Backend::copy_strips_in().
+    Status begin(const StepProgram& program,
+                 StepKind kind,
+                 std::span<const backend::WeightView> tensors);
+    /// What is put on the compute queue next waits for the tile. Returns its last copy.
+    backend::Event order_after(int tile);
     /// `reader` is the last event that reads the tile: then the next one may cross.
     Status free(int tile, backend::Event reader);
     /// The last copy, if there was one in this step.
     std::optional<backend::Event> last_copy() const { return last_copy_; }
-    /// Bytes that have crossed, or are about to, since the start.
-    std::uint64_t crossed_bytes() const { return crossed_bytes_; }
 
   private:
     Status load(std::size_t number);
+    /// The last copy was one of this tile.
+    void note(const StepTile& tile, std::size_t bytes);
 
     backend::Backend& backend_;
+    LaneLog& log_;
     std::array<backend::Chunk, kTiles> places_ = {};
     const StepProgram* program_ = nullptr;
+    StepKind kind_ = StepKind::kDecode;
     std::span<const backend::WeightView> tensors_ = {};
     std::size_t n_loaded_ = 0;  // of this step
     std::array<backend::Event, kTiles> loaded_ = {};
     std::optional<backend::Event> last_copy_ = {};
-    std::uint64_t crossed_bytes_ = 0;
 };
 
 }  // namespace ballast::runtime

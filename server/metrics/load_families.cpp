@@ -17,8 +17,8 @@ constexpr std::array kLevels = {LoadLevel::kFull,
 constexpr std::array kReasons = {
     LoadCause::kLost, LoadCause::kFailedSubmission, LoadCause::kFailedAllocation};
 
-void raise(Counter& counter, std::uint64_t to) {
-    counter.Increment(static_cast<double>(to) - counter.Value());
+void raise(Counter& counter, double to) {
+    counter.Increment(to - counter.Value());
 }
 
 }  // namespace
@@ -47,7 +47,20 @@ LoadFamilies::LoadFamilies(prometheus::Registry& registry)
       moves_(prometheus::BuildCounter()
                  .Name("ballast_moves_total")
                  .Help("Times that the model's share moved to the device or from it.")
-                 .Register(registry)) {}
+                 .Register(registry)),
+      crossed_(prometheus::BuildCounter()
+                   .Name("ballast_transfer_bytes_total")
+                   .Help("Bytes that crossed to the device (in) or from it (out), by reason.")
+                   .Register(registry)),
+      stalled_(prometheus::BuildCounter()
+                   .Name("ballast_transfer_stall_seconds_total")
+                   .Help("Time in which the device stood still for weights that were crossing.")
+                   .Register(registry)),
+      overlap_(prometheus::BuildGauge()
+                   .Name("ballast_transfer_overlap_ratio")
+                   .Help("Share of the time of weights' crossing in which CPU or device computed, "
+                         "since the start.")
+                   .Register(registry)) {}
 
 void LoadFamilies::update(const runtime::LoadReport& report) {
     for (const LoadLevel level : kLevels) {
@@ -69,9 +82,22 @@ void LoadFamilies::update(const runtime::LoadReport& report) {
     }
     for (int i = 0; i < runtime::kLoadCauses; ++i) {
         raise(evicted_.Add({{"cause", runtime::load_cause_name(static_cast<LoadCause>(i))}}),
-              report.evicted_bytes[static_cast<std::size_t>(i)]);
+              static_cast<double>(report.evicted_bytes[static_cast<std::size_t>(i)]));
     }
-    raise(moves_.Add({}), report.n_moves);
+    raise(moves_.Add({}), static_cast<double>(report.n_moves));
+    update(report.transfers);
+}
+
+void LoadFamilies::update(const runtime::TransferStats& transfers) {
+    for (const auto direction : runtime::kTransferDirections) {
+        for (const auto reason : runtime::kTransferReasons) {
+            raise(crossed_.Add({{"direction", runtime::transfer_direction_name(direction)},
+                                {"reason", runtime::transfer_reason_name(reason)}}),
+                  static_cast<double>(transfers.bytes(direction, reason)));
+        }
+    }
+    raise(stalled_.Add({}), to_seconds(transfers.stalled));
+    overlap_.Add({}).Set(transfers.overlap_ratio());
 }
 
 }  // namespace ballast::metrics

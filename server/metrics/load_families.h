@@ -16,12 +16,17 @@ class LoadFamilies {
     void update(const runtime::LoadReport& report);
 
   private:
+    void update(const runtime::TransferStats& transfers);
+
     prometheus::Family<Gauge>& memory_;
     prometheus::Family<Gauge>& contention_;
     prometheus::Family<Gauge>& level_;
     prometheus::Family<Gauge>& degraded_;
     prometheus::Family<Counter>& evicted_;
     prometheus::Family<Counter>& moves_;
+    prometheus::Family<Counter>& crossed_;
+    prometheus::Family<Counter>& stalled_;
+    prometheus::Family<Gauge>& overlap_;
 };
 
 }  // namespace ballast::metrics

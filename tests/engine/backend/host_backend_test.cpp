@@ -40,7 +40,7 @@ TEST(HostBackend, ComputesTheBitsOfTheCpu) {
         const auto event = host.submit(ops, step.context());
         ASSERT_TRUE(event.has_value());
         EXPECT_TRUE(same_bits(step.read(*event), expected)) << threads << " threads";
-        EXPECT_GT(host.busy_time(*event).count(), 0);
+        EXPECT_TRUE(host.work_time(*event).is_known());
     }
 }
 
@@ -147,7 +147,7 @@ TEST(HostBackend, TakesNoLessThanTheModelledTime) {
     EXPECT_GT(expected, 5e-3);
     EXPECT_GE(std::chrono::duration<double>(clock.now() - begin).count(), expected);
     // The latency may be over before the queue takes the work up.
-    EXPECT_GE(std::chrono::duration<double>(host.busy_time(*event)).count(), expected - 1e-3);
+    EXPECT_GE(to_seconds(host.work_time(*event).duration()), expected - 1e-3);
 
     std::vector<float> values(25000);
     const auto chunk = host.allocate_chunk(100000);

@@ -327,7 +327,7 @@ class WatchedDevice final : public backend::Backend {
         ++n_waits;
         return {};
     }
-    Nanoseconds busy_time(backend::Event) const override { return Nanoseconds(0); }
+    backend::WorkTime work_time(backend::Event) const override { return {}; }
 
     std::vector<backend::Chunk> host;
     std::vector<std::uint64_t> first_words;
@@ -452,7 +452,7 @@ class BrokenDevice final : public backend::Backend {
     }
     bool done(backend::Event) const override { return true; }
     Status wait(backend::Event) override { return {}; }
-    Nanoseconds busy_time(backend::Event) const override { return Nanoseconds(0); }
+    backend::WorkTime work_time(backend::Event) const override { return {}; }
 
     void order_after(backend::Queue, backend::Event) override {}
 

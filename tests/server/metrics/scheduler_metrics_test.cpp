@@ -153,6 +153,30 @@ TEST(LoadMetrics, SayWhoHasTheMemoryAndWhatWasGivenBack) {
     EXPECT_EQ(fake.value(R"(ballast_evicted_bytes_total{cause="memory"})"), 80.0);
 }
 
+TEST(LoadMetrics, CountWhatCrossesByDirectionAndReason) {
+    FakeScheduler fake;
+    fake.start();
+    EXPECT_FALSE(fake.has_any("ballast_transfer_bytes_total")) << "there is no device";
+    fake.load.has_device = true;
+    runtime::TransferStats& transfers = fake.load.transfers;
+    transfers.count(runtime::TransferDirection::kIn, runtime::TransferReason::kDecodeWeights, 700);
+    transfers.count(runtime::TransferDirection::kOut, runtime::TransferReason::kActivations, 30);
+    transfers.stalled = std::chrono::milliseconds(250);
+    transfers.copied = std::chrono::milliseconds(800);
+    transfers.overlapped = std::chrono::milliseconds(600);
+    const std::string weights =
+        R"(ballast_transfer_bytes_total{direction="in",reason="decode_weights"})";
+    EXPECT_EQ(fake.value(weights), 700.0);
+    EXPECT_EQ(fake.value(R"(ballast_transfer_bytes_total{direction="out",reason="activations"})"),
+              30.0);
+    EXPECT_EQ(fake.value(R"(ballast_transfer_bytes_total{direction="in",reason="activations"})"),
+              0.0);
+    EXPECT_EQ(fake.value("ballast_transfer_stall_seconds_total"), 0.25);
+    EXPECT_DOUBLE_EQ(fake.value("ballast_transfer_overlap_ratio").value_or(0.0), 0.75);
+    transfers.count(runtime::TransferDirection::kIn, runtime::TransferReason::kDecodeWeights, 1);
+    EXPECT_EQ(fake.value(weights), 701.0);
+}
+
 TEST(SchedulerMetrics, ReplansAreCountedByCause) {
     FakeScheduler fake;
     fake.start();
