@@ -22,6 +22,9 @@ constexpr std::size_t kGroupsPerStep = 2048;
 constexpr int kStepsToRefresh = 64;
 constexpr double kSmoothing = 1.0 / 8.0;
 constexpr int kPrefillTokens = 512;
+// Plans for parts of the device are made in steps of this share of it, or of so many bytes.
+constexpr double kMemorySteps = 256.0;
+constexpr double kMemoryStepLeast = 64.0 * 1024.0;
 
 /// What a step or a run can have taken; a clock that went wrong says something else.
 bool is_duration(double seconds) {
@@ -62,7 +65,7 @@ double smoothed(double known, double measured) {
 }  // namespace
 
 TensorScheduler::TensorScheduler(SchedulerSetup setup, const Clock& clock)
-    : setup_(std::move(setup)), clock_(clock) {
+    : setup_(std::move(setup)), clock_(clock), residency_(setup_.catalog, setup_.reserve) {
     const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
     if (setup_.hardware) {
         costs_.emplace(*setup_.hardware);
@@ -105,7 +108,7 @@ Plan TensorScheduler::plan_for(double device_bytes) {
     return best_plan(device_bytes);
 }
 
-Plan TensorScheduler::best_plan(double device_bytes) const {
+Plan TensorScheduler::best_plan(double device_bytes, const MachineShares& shares) const {
     Plan plan = {.placement = cpu_only(setup_.catalog)};
     if (!costs_) {
         plan.reason = "everything on the CPU: this machine has not been measured yet";
@@ -119,7 +122,7 @@ Plan TensorScheduler::best_plan(double device_bytes) const {
         return plan;
     }
     const PlanResult result = make_plan({.catalog = &setup_.catalog,
-                                         .costs = plan_costs(),
+                                         .costs = plan_costs(shares),
                                          .memory_bytes = usable(device_bytes),
                                          .reserve = setup_.reserve,
                                          .depth = setup_.context / 2,
@@ -130,13 +133,80 @@ Plan TensorScheduler::best_plan(double device_bytes) const {
     plan.placement = result.plan.placement;
     plan.forecast = forecast(plan.placement, device_bytes);
     plan.forecast.gap = result.gap;
-    plan.reason = fmt::format(
+    plan.reason = sentence_of(plan);
+    return plan;
+}
+
+std::string TensorScheduler::sentence_of(const Plan& plan) const {
+    return fmt::format(
         "{} of {} groups on the device, {:.1f} ms a token where the CPU alone would take {:.1f}",
         plan.placement.n_on_device(),
         plan.placement.groups.size(),
         1e3 * plan.forecast.decode_seconds,
         1e3 * plan.forecast.cpu_decode_seconds);
+}
+
+Plan TensorScheduler::plan_of(const Placement& placement, double device_bytes) {
+    const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    Plan plan = {.placement = placement};
+    if (!costs_) {
+        plan.reason = "this machine has not been measured yet";
+        return plan;
+    }
+    plan.forecast = forecast(placement, device_bytes);
+    const auto best = share_plans_.find(share_key(device_bytes, {}));
+    if (best != share_plans_.end() && best->second.forecast.decode_seconds > 0.0) {
+        const Forecast& of = best->second.forecast;
+        plan.forecast.gap =
+            std::max(0.0, (1.0 + of.gap) * plan.forecast.decode_seconds / of.decode_seconds - 1.0);
+    }
+    plan.reason = sentence_of(plan);
     return plan;
+}
+
+TensorScheduler::ShareKey TensorScheduler::share_key(double bytes,
+                                                     const MachineShares& shares) const {
+    const double all = setup_.hardware ? 1e9 * setup_.hardware->device_memory_gb : 0.0;
+    const double step = std::max(kMemoryStepLeast, all / kMemorySteps);
+    const auto percent = [](double share) {
+        return static_cast<std::int64_t>(std::lround(100.0 * share));
+    };
+    const MachineShares of = rounded(shares);
+    return {static_cast<std::int64_t>(bytes / step),
+            percent(of.device),
+            percent(of.link),
+            percent(of.cpu),
+            of.uploading ? 1 : 0};
+}
+
+const Placement& TensorScheduler::share_plan(std::uint64_t memory_bytes,
+                                             const MachineShares& shares) {
+    const Stopwatch watch(clock_, mutex_, state_.scheduler_seconds);
+    MachineShares of = rounded(shares);
+    of.uploading = false;
+    const auto bytes = static_cast<double>(memory_bytes);
+    const ShareKey key = share_key(bytes, of);
+    const auto found = share_plans_.find(key);
+    if (found == share_plans_.end()) {
+        return share_plans_.emplace(key, best_plan(bytes, of)).first->second.placement;
+    }
+    // Another budget of the same step may have had a little more room.
+    Plan& plan = found->second;
+    if (device_bytes(setup_.catalog, plan.placement, setup_.reserve).total() > memory_bytes) {
+        plan = best_plan(bytes, of);
+    }
+    return plan.placement;
+}
+
+const StepModel& TensorScheduler::step_model(const MachineShares& shares) {
+    const ShareKey key = share_key(0.0, shares);
+    const auto found = step_models_.find(key);
+    if (found != step_models_.end()) {
+        return found->second;
+    }
+    const StepOptions options{.shape = {.tokens = 1, .depth = setup_.context / 2}};
+    const StepModel model(setup_.catalog, plan_costs(rounded(shares)), options);
+    return step_models_.emplace(key, model).first->second;
 }
 
 void TensorScheduler::adopt(Plan next,
@@ -168,8 +238,9 @@ Forecast TensorScheduler::forecast(const Placement& placement, double device_byt
     return forecast;
 }
 
-CostModel TensorScheduler::plan_costs() const {
-    return setup_.plans_by_profile ? CostModel(*setup_.hardware) : *costs_;
+CostModel TensorScheduler::plan_costs(const MachineShares& shares) const {
+    const CostModel costs = setup_.plans_by_profile ? CostModel(*setup_.hardware) : *costs_;
+    return costs.on(scaled(costs.hardware(), shares));
 }
 
 double TensorScheduler::predicted(const CostModel& costs,
@@ -185,6 +256,9 @@ double TensorScheduler::bound(const StepShape& step, double device_bytes) const 
 
 void TensorScheduler::refresh_curve() {
     since_refresh_ = 0;
+    if (!setup_.plans_by_profile) {
+        step_models_.clear();
+    }
     if (!costs_) {
         return;
     }
@@ -204,6 +278,8 @@ void TensorScheduler::set_hardware(HardwareProfile hardware) {
     // What was learnt was about the old figures.
     setup_.hardware = std::move(hardware);
     costs_.emplace(*setup_.hardware);
+    share_plans_.clear();
+    step_models_.clear();
     Plan next = *plan();
     ++next.version;
     next.forecast = forecast(next.placement, setup_.device_bytes);

@@ -16,6 +16,7 @@
 #include "engine/base/clock.h"
 #include "scheduler/placement/plan_answer.h"
 #include "scheduler/plan.h"
+#include "scheduler/share_rule.h"
 
 namespace ballast::scheduler {
 
@@ -63,7 +64,7 @@ struct SchedulerState {
 };
 
 /// plan() and state() from any thread, the rest from the engine's.
-class TensorScheduler {
+class TensorScheduler final : public SharePlans {
   public:
     /// Makes the first plan. The clock outlives it.
     TensorScheduler(SchedulerSetup setup, const Clock& clock);
@@ -77,6 +78,8 @@ class TensorScheduler {
 
     /// What would be best with so many bytes of the device; for adopt(), or to be dropped.
     Plan plan_for(double device_bytes);
+    /// What a placement that was made otherwise promises.
+    Plan plan_of(const Placement& placement, double device_bytes);
     /// This plan is followed from now on. `cause` has few values; `why` is a sentence that goes
     /// before the plan's own.
     void adopt(Plan plan, double device_bytes, const std::string& cause, const std::string& why);
@@ -89,7 +92,18 @@ class TensorScheduler {
     /// From the engine's thread.
     const std::optional<CostModel>& costs() const { return costs_; }
 
+    // For ShareRule, once the machine has been measured. Plans and models are made once for about
+    // the same memory and shares.
+    const TensorCatalog& catalog() const override { return setup_.catalog; }
+    const Residency& residency() const { return residency_; }
+    const Placement& share_plan(std::uint64_t memory_bytes, const MachineShares& shares) override;
+    const StepModel& step_model(const MachineShares& shares) override;
+    double full_link_bps() const override { return costs_->hardware().link_gbps * 1e9; }
+
   private:
+    /// Bytes and shares, in steps.
+    using ShareKey = std::array<std::int64_t, 5>;
+    ShareKey share_key(double bytes, const MachineShares& shares) const;
     /// Forecast and bound of a decode step by depth, linear between the points.
     struct Curve {
         static constexpr std::size_t kPoints = 5;
@@ -99,11 +113,12 @@ class TensorScheduler {
     };
 
     void make_first_plan();
-    Plan best_plan(double device_bytes) const;
+    Plan best_plan(double device_bytes, const MachineShares& shares = {}) const;
+    std::string sentence_of(const Plan& plan) const;
     double usable(double device_bytes) const;
     Forecast forecast(const Placement& placement, double device_bytes) const;
     /// What plans and their forecasts go by.
-    CostModel plan_costs() const;
+    CostModel plan_costs(const MachineShares& shares = {}) const;
     double predicted(const CostModel& costs,
                      const StepShape& step,
                      const Placement& placement) const;
@@ -113,8 +128,11 @@ class TensorScheduler {
 
     SchedulerSetup setup_;
     const Clock& clock_;
+    Residency residency_;
     std::optional<CostModel> costs_;
     Curve curve_;
+    std::map<ShareKey, Plan> share_plans_;
+    std::map<ShareKey, StepModel> step_models_;
     std::size_t next_run_ = 0;    // of those looked at in turn
     std::size_t groups_due_ = 0;  // how many may be looked at
     int since_refresh_ = 0;

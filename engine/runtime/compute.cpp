@@ -42,13 +42,17 @@ Result<kernels::KvType> parse_kv_type(const std::string& name) {
                 fmt::format("kv_type is \"{}\"; possible are f16 and f32", name));
 }
 
-/// The model's catalog with keys and values of this type.
-scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType type) {
+/// The model's catalog with keys and values of this type. Groups that are not to be divided are of
+/// one part; experts stay what they are.
+scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType type, bool whole) {
     scheduler::TensorCatalog catalog = model.catalog();
     const std::uint64_t element_bytes = type == kernels::KvType::kF16 ? 2 : 4;
     for (scheduler::TensorGroup& group : catalog.groups) {
         group.kv_bytes_per_token =
             group.kv_bytes_per_token / model::Model::kCatalogKvBytes * element_bytes;
+        if (whole && group.kind != scheduler::GroupKind::kExperts) {
+            group.parts = 1;
+        }
     }
     return catalog;
 }
@@ -104,7 +108,8 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
         compute->checked_cpu_ =
             std::make_unique<backend::CheckedBackend>(compute->unchecked_cpu(), compute->checker_);
     }
-    compute->catalog_ = catalog_for(model, kv_type);
+    compute->catalog_ =
+        catalog_for(model, kv_type, !options.divide_groups && shape.plan == nullptr);
     compute->cpu_only_.groups.resize(compute->catalog_.groups.size());
 
     const model::ModelConfig& config = model.config();
@@ -164,13 +169,19 @@ Status Compute::make_executor(DeviceSide* device) {
     return {};
 }
 
-std::uint64_t Compute::room_of(std::uint64_t device_bytes) const {
+std::uint64_t Compute::padding_bytes() const {
     // Tensors begin on 64-byte borders; a group has fewer than 32 of them.
     constexpr std::uint64_t kPaddingOfGroup = 64 * 32;
+    return kPaddingOfGroup * catalog_.groups.size();
+}
+
+std::uint64_t Compute::step_bytes() const {
     const StepBytes step = device_step_bytes(model_, limits_of(shape_));
-    const std::uint64_t taken = step.layers + (options_.divide_groups ? step.sums : 0) + step.head +
-                                kPaddingOfGroup * catalog_.groups.size();
-    return device_bytes > taken ? device_bytes - taken : 0;
+    return step.layers + (options_.divide_groups ? step.sums : 0) + step.head + padding_bytes();
+}
+
+std::uint64_t Compute::room_of(std::uint64_t device_bytes) const {
+    return device_bytes - std::min(device_bytes, step_bytes());
 }
 
 std::optional<scheduler::HardwareProfile> Compute::for_plans(
@@ -215,6 +226,10 @@ Status Compute::add_device(std::shared_ptr<const scheduler::Plan> plan,
                 std::make_unique<backend::CheckedBackend>(std::move(device_backend_), checker_);
         }
     }
+    std::vector<std::size_t> order;
+    if (scheduler_->costs() && shape_.plan == nullptr) {
+        order = scheduler_->residency().eviction_order(scheduler_->step_model({}), plan->placement);
+    }
     BALLAST_TRY(device_,
                 DeviceSide::create({.model = &model_,
                                     .catalog = &catalog_,
@@ -223,7 +238,8 @@ Status Compute::add_device(std::shared_ptr<const scheduler::Plan> plan,
                                     .plan = std::move(plan),
                                     .budget_bytes = device_bytes,
                                     .limits = limits_of(shape_),
-                                    .tile_bytes = shape_.tile_bytes}));
+                                    .tile_bytes = shape_.tile_bytes,
+                                    .eviction_order = std::move(order)}));
     return {};
 }
 

@@ -61,18 +61,6 @@ struct ReleasedDevice {
     bool kv_lost = false;
 };
 
-/// How build_device() ended; after an error nothing of ours is on the device.
-struct BuiltDevice {
-    Status status = {};
-    bool kv_lost = false;  // on the way back
-};
-
-/// What the scheduler's log says of a change.
-struct PlanNote {
-    std::string cause = {};
-    std::string why = {};
-};
-
 /// Used by one thread. The model outlives it.
 class Compute {
   public:
@@ -117,17 +105,28 @@ class Compute {
     /// Brings keys and values to the host, gives every byte of the device back, and goes on with
     /// the CPU. kOutOfMemory: the host has no room for them; no step can be run any more.
     Result<ReleasedDevice> release_device();
-    /// The device itself goes too, after an error of it; the next build_device() starts anew.
+    /// The device itself goes too, after an error of it; the next start_device() begins anew.
     void drop_device();
-    /// What a plan for so many bytes of the device, which include a step's memory, would be.
-    scheduler::Plan plan_for(std::uint64_t device_bytes);
-    /// Follows a plan, made by plan_for(), with nothing on the device before. What the device
-    /// refuses stays on the CPU. kOutOfMemory as for release_device().
-    Result<BuiltDevice> build_device(scheduler::Plan plan,
-                                     std::uint64_t device_bytes,
-                                     const PlanNote& note);
-    /// The CPU alone is planned for.
-    void plan_without_device(const PlanNote& note);
+    /// A device's side with nothing on it, to be filled (HeldShare).
+    Status start_device(std::uint64_t device_bytes);
+    /// Null: nothing of ours is on the device.
+    DeviceSide* device_side() { return device_.get(); }
+    /// Puts the first so many of a layer's KV heads on the device, the others on the CPU. Errors as
+    /// KvCache::move(), which leave everything as it was. After recovery().end().
+    Status move_kv(int layer, int n_on_device);
+    /// All that was to move has moved, after recovery().end().
+    void kv_has_moved();
+    int kv_heads_on_device(int layer) const { return cache_->n_heads_on(layer, DeviceId::kDevice); }
+    /// The device's side has changed: it is counted anew, and the next step follows it.
+    void follow_device();
+    /// Of so many bytes of the device what weights, keys and values, and the ring may take.
+    std::uint64_t room_of(std::uint64_t device_bytes) const;
+    bool divides_groups() const { return options_.divide_groups; }
+    /// What a step and its alignment may take beside that, and of it the alignment.
+    std::uint64_t step_bytes() const;
+    std::uint64_t padding_bytes() const;
+    std::int64_t kv_tokens() const { return cpu_only_.kv_tokens; }
+    const model::Model& model() const { return model_; }
     /// For people: "host (…) computes 26 of the 61 groups of tensors and holds 39.2 MiB"; ""
     /// without a device.
     std::string device_summary() const;
@@ -146,11 +145,7 @@ class Compute {
         return paced_cpu_ != nullptr ? static_cast<backend::Backend&>(*paced_cpu_) : *backend_;
     }
     std::uint64_t first_device_bytes() const;
-    /// What weights and KV may take of so many bytes of the device.
-    std::uint64_t room_of(std::uint64_t device_bytes) const;
     Status make_executor(DeviceSide* device);
-    /// Puts keys and values where the device's side computes attention.
-    Status move_kv_to_device();
     /// create(), which may also throw std::bad_alloc.
     static Result<std::unique_ptr<Compute>> build(const model::Model& model,
                                                   const EngineOptions& options,

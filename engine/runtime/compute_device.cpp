@@ -49,58 +49,27 @@ void Compute::drop_device() {
     device_backend_.reset();
 }
 
-scheduler::Plan Compute::plan_for(std::uint64_t device_bytes) {
-    if (shape_.plan != nullptr) {
-        return *shape_.plan;
-    }
-    return scheduler_->plan_for(static_cast<double>(room_of(device_bytes)));
-}
-
-Status Compute::move_kv_to_device() {
-    const std::vector<cache::BlockRun> used = blocks_->used();
-    for (int layer = 0; layer < model_.config().n_layers; ++layer) {
-        const int n_there = device_->attending_heads(layer);
-        if (n_there == 0) {
-            continue;
-        }
-        Status moved = cache_->move(layer, kv_placements(layer, n_there), used);
-        if (!moved && moved.error().code != ErrorCode::kOutOfMemory) {
-            return moved;
-        }
-        if (!moved) {
-            device_->give_up_attention(layer);
-        }
-    }
-    return {};
-}
-
-Result<BuiltDevice> Compute::build_device(scheduler::Plan plan,
-                                          std::uint64_t device_bytes,
-                                          const PlanNote& note) {
+Status Compute::start_device(std::uint64_t device_bytes) {
     BALLAST_CHECK(device_ == nullptr);
-    scheduler_->adopt(
-        std::move(plan), static_cast<double>(room_of(device_bytes)), note.cause, note.why);
-    Status status = add_device(scheduler_->plan(), device_bytes);
-    if (status) {
-        status = move_kv_to_device();
-    }
-    if (status) {
-        device_->settle(cpu_only_.kv_tokens);
-        status = make_executor(device_.get());
-    }
-    if (status) {
-        recovery_->begin(*device_backend_);
-    }
-    BuiltDevice built = {.status = std::move(status)};
-    if (!built.status && device_ != nullptr) {
-        BALLAST_TRY(const ReleasedDevice released, release_device());
-        built.kv_lost = released.kv_lost;
-    }
-    return built;
+    scheduler::Plan nothing = {.placement = scheduler::cpu_only(catalog_)};
+    BALLAST_TRY_STATUS(
+        add_device(std::make_shared<const scheduler::Plan>(std::move(nothing)), device_bytes));
+    device_->settle(kv_tokens());
+    return make_executor(device_.get());
 }
 
-void Compute::plan_without_device(const PlanNote& note) {
-    scheduler_->adopt(scheduler_->plan_for(0.0), 0.0, note.cause, note.why);
+Status Compute::move_kv(int layer, int n_on_device) {
+    return cache_->move(layer, kv_placements(layer, n_on_device), blocks_->used());
+}
+
+void Compute::kv_has_moved() {
+    recovery_->settle(false);
+    recovery_->begin(*device_backend_);
+}
+
+void Compute::follow_device() {
+    device_->settle_parts(kv_tokens());
+    executor_->follow_device();
 }
 
 }  // namespace ballast::runtime

@@ -22,6 +22,8 @@ constexpr int kStagingBuffers = 4;
 
 DeviceSide::DeviceSide(const Setup& setup)
     : setup_(setup),
+      supported_(setup.catalog->groups.size(), true),
+      pieces_(setup.catalog->groups.size()),
       weights_(*setup.backend, setup.model->weights().views(), &setup.log->stats()),
       ring_(*setup.backend, *setup.log),
       slots_(setup.model->ops().slots().size() + kAddedSlots),
@@ -41,6 +43,12 @@ Result<std::unique_ptr<DeviceSide>> DeviceSide::create(const Setup& setup) {
     std::unique_ptr<DeviceSide> side(new DeviceSide(setup));
     BALLAST_TRY(side->residency_.groups, wanted_residency(*setup.catalog, setup.plan->placement));
     BALLAST_TRY(side->groups_, group_ops(setup.model->ops(), *setup.catalog));
+    side->ops_of_.resize(setup.catalog->groups.size());
+    for (std::size_t i = 0; i < side->groups_.size(); ++i) {
+        if (side->groups_[i].group >= 0) {
+            side->ops_of_[static_cast<std::size_t>(side->groups_[i].group)] = i;
+        }
+    }
     side->residency_.plan = setup.plan;
     side->n_wanted_ = side->residency_.n_on_device();
     side->check_kernels();
@@ -60,11 +68,13 @@ void DeviceSide::check_kernels() {
     const auto check = [&](std::size_t group, const backend::Op& op) {
         const backend::OpAccess access(op);
         if (access.units().empty() && !setup_.backend->supports(op, quant::QuantType::kF32)) {
+            supported_[group] = false;
             keep_on_cpu(group, "the device has no kernels for an op of it");
         }
         for (const backend::UnitId unit : access.units()) {
             const quant::QuantType type = weights.views()[static_cast<std::size_t>(unit)].type;
             if (!setup_.backend->supports(op, type)) {
+                supported_[group] = false;
                 keep_on_cpu(group,
                             fmt::format("tensor {} is {}, for which the device has no kernels",
                                         weights.name(unit),
@@ -79,16 +89,11 @@ void DeviceSide::check_kernels() {
     }
 }
 
-StepProgram DeviceSide::program(StepKind kind) const {
-    return make_step_program(*setup_.model, groups_, residency_.divisions(kind), setup_.tile_bytes);
-}
-
 Status DeviceSide::take_step_memory() {
     const model::OpsList& ops = setup_.model->ops();
     BALLAST_TRY_STATUS(setup_.backend->reserve(step_limits(*setup_.model, setup_.limits)));
     std::size_t sent_floats = 0;
-    for (const StepKind kind : kStepKinds) {
-        const StepProgram program = this->program(kind);
+    for (const StepProgram& program : compiled()) {
         for (std::size_t i = 0; i < slots_.size(); ++i) {
             if (program.device_slots[i] && slots_[i].data == nullptr) {
                 const StepSlot& slot = program.slots[i];
@@ -112,7 +117,15 @@ Status DeviceSide::take_step_memory() {
             }
         }
     }
-    for (int i = 0; i < kStagingBuffers && sent_floats > 0; ++i) {
+    const std::size_t staged_floats =
+        staging_.empty() ? 0 : staging_.front().size_bytes / sizeof(float);
+    if (sent_floats > staged_floats) {
+        for (const backend::Chunk& chunk : staging_) {
+            setup_.backend->free_host(chunk);
+        }
+        staging_.clear();
+    }
+    for (int i = 0; i < kStagingBuffers && sent_floats > staged_floats; ++i) {
         BALLAST_TRY(const backend::Chunk chunk,
                     setup_.backend->allocate_host(sent_floats * sizeof(float)));
         staging_.push_back(chunk);
@@ -128,43 +141,44 @@ Result<float*> DeviceSide::take_floats(std::size_t count) {
     return static_cast<float*>(static_cast<void*>(chunk.data));
 }
 
-std::vector<WeightSlice> DeviceSide::resident_slices(const GroupOps& group) const {
-    if (group.group < 0) {
-        return {};
-    }
-    const GroupResidency& facts = residency_.groups[static_cast<std::size_t>(group.group)];
-    if (!facts.on_device()) {
-        return {};
-    }
+std::vector<WeightSlice> DeviceSide::slices_of(const Piece& piece) const {
+    const GroupOps& group = groups_[ops_of_[piece.group]];
     std::vector<WeightSlice> slices = common_slices(*setup_.model, group);
-    if (facts.resident > 0) {
-        const auto more = share_slices(*setup_.model, group, {0, facts.resident});
+    if (piece.parts.n > 0) {
+        const auto more = share_slices(*setup_.model, group, piece.parts);
         slices.insert(slices.end(), more.begin(), more.end());
     }
     return slices;
 }
 
 void DeviceSide::upload() {
+    std::vector<std::size_t> order = setup_.eviction_order;
+    if (order.empty()) {
+        for (std::size_t i = 0; i < pieces_.size(); ++i) {
+            order.push_back(pieces_.size() - 1 - i);
+        }
+    }
     std::vector<std::size_t> groups;
     std::vector<std::vector<WeightSlice>> slices;
-    for (const GroupOps& group : groups_) {
-        std::vector<WeightSlice> next = resident_slices(group);
-        if (!next.empty()) {
-            groups.push_back(static_cast<std::size_t>(group.group));
-            slices.push_back(std::move(next));
+    for (auto at = order.rbegin(); at != order.rend(); ++at) {
+        const GroupResidency& facts = residency_.groups[*at];
+        if (facts.on_device()) {
+            groups.push_back(*at);
+            slices.push_back(slices_of({*at, {0, facts.resident}}));
         }
     }
     const std::vector<Status> results = weights_.upload(slices, chunk_bytes(setup_.budget_bytes));
     for (std::size_t i = 0; i < groups.size(); ++i) {
-        if (!results[i]) {
+        if (results[i]) {
+            pieces_[groups[i]] = {{0, residency_.groups[groups[i]].resident}};
+        } else {
             keep_on_cpu(groups[i], results[i].error().message);
         }
     }
 }
 
 void DeviceSide::take_ring() {
-    const std::array<StepProgram, 2> programs = {program(StepKind::kDecode),
-                                                 program(StepKind::kPrefill)};
+    const auto& programs = compiled();
     const std::array<const StepProgram*, 2> both = {&programs[0], &programs[1]};
     Status status = ring_.reserve(both);
     if (status) {
@@ -204,6 +218,7 @@ void DeviceSide::keep_on_cpu(std::size_t group, const std::string& reason) {
         return;
     }
     residency_.groups[group] = {};
+    programs_.reset();
     log_debug("{} stays on the CPU: {}", group_name(setup_.catalog->groups[group]), reason);
     if (first_reason_.empty()) {
         first_reason_ = fmt::format("{}: {}", group_name(setup_.catalog->groups[group]), reason);
@@ -217,40 +232,17 @@ void DeviceSide::give_up_all(const std::string& reason) {
 }
 
 void DeviceSide::settle(std::int64_t kv_tokens) {
-    residency_.kv_tokens = kv_tokens;
-    std::vector<WeightSlice> needed;
-    for (const GroupOps& group : groups_) {
-        const std::vector<WeightSlice> slices = resident_slices(group);
-        if (slices.empty()) {
-            continue;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        if (!residency_.groups[i].on_device()) {
+            pieces_[i].clear();
         }
-        const auto index = static_cast<std::size_t>(group.group);
-        const scheduler::TensorGroup& of = setup_.catalog->groups[index];
-        GroupResidency& facts = residency_.groups[index];
-        for (const WeightSlice& slice : slices) {
-            facts.device_weight_bytes += packed_bytes(
-                setup_.model->weights().views()[static_cast<std::size_t>(slice.unit)], slice);
-        }
-        needed.insert(needed.end(), slices.begin(), slices.end());
-        const auto n = static_cast<std::uint64_t>(facts.division(StepKind::kDecode).on_device());
-        facts.device_kv_bytes = of.kv_bytes_per_token / static_cast<std::uint64_t>(of.parts) * n *
-                                static_cast<std::uint64_t>(kv_tokens);
     }
-    weights_.keep_only(needed);
-    if (needed.empty()) {
-        for (const backend::Chunk& chunk : chunks_) {
-            setup_.backend->free_chunk(chunk);
-        }
-        chunks_.clear();
-        residency_.device_step_bytes = 0;
-        ring_.release();
-    }
-    residency_.ring_bytes = ring_.total_bytes();
-    note_degraded();
+    settle_parts(kv_tokens);
 }
 
 void DeviceSide::note_degraded() {
     const int n_missing = n_wanted_ - residency_.n_on_device();
+    residency_.degraded.clear();
     if (n_missing > 0) {
         residency_.degraded = fmt::format(
             "{} of the {} groups that the plan puts on {} stay on the CPU; the first "

@@ -56,9 +56,7 @@ Result<std::unique_ptr<Executor>> Executor::create(const Parts& parts,
     BALLAST_TRY_STATUS(check_supported(parts.model, parts.cpu));
     std::array<StepProgram, kStepKinds.size()> programs;
     if (parts.device != nullptr) {
-        for (const StepKind kind : kStepKinds) {
-            programs[static_cast<std::size_t>(kind)] = parts.device->program(kind);
-        }
+        programs = parts.device->programs();
     } else {
         BALLAST_TRY(const std::vector<GroupOps> groups,
                     group_ops(parts.model.ops(), parts.catalog));
@@ -66,13 +64,19 @@ Result<std::unique_ptr<Executor>> Executor::create(const Parts& parts,
         programs.fill(make_step_program(parts.model, groups, alone, scheduler::kTileBytesMax));
     }
     std::unique_ptr<Executor> executor(new Executor(parts));
-    BALLAST_TRY_STATUS(executor->allocate(std::move(programs), limits));
+    executor->limits_ = limits;
+    executor->make_room_for(programs);
+    BALLAST_TRY_STATUS(executor->binding_.bind(std::move(programs), limits));
     return executor;
 }
 
-Status Executor::allocate(std::array<StepProgram, kStepKinds.size()> programs,
-                          const ExecutorLimits& limits) {
-    limits_ = limits;
+void Executor::follow_device() {
+    std::array<StepProgram, kStepKinds.size()> programs = parts_.device->programs();
+    make_room_for(programs);
+    binding_.bind_again(std::move(programs));
+}
+
+void Executor::make_room_for(const std::array<StepProgram, kStepKinds.size()>& programs) {
     std::size_t n_actions = 0;
     std::size_t n_fetches = 0;
     std::size_t n_copies = 4 * parts_.model.ops().rope_tables().size();  // tiles' and angles'
@@ -83,13 +87,12 @@ Status Executor::allocate(std::array<StepProgram, kStepKinds.size()> programs,
             n_copies += tile.units.size();
         }
     }
-    BALLAST_TRY_STATUS(binding_.bind(std::move(programs), limits));
+    times_.clear();
     times_.reserve(n_actions);
     parts_.log.reserve(n_actions + n_copies);
     submitted_.reserve(n_actions);
-    fetches_.resize(n_fetches);
-    staged_.resize(parts_.device != nullptr ? parts_.device->staging().size() : 0);
-    return {};
+    fetches_.assign(n_fetches, std::nullopt);
+    staged_.assign(parts_.device != nullptr ? parts_.device->staging().size() : 0, std::nullopt);
 }
 
 Status Executor::begin(const backend::StepInput& input) {

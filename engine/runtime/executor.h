@@ -51,6 +51,9 @@ class Executor {
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
 
+    /// Between two steps, with a device: follows what it is now (DeviceSide::settle()).
+    void follow_device();
+
     /// One forward pass. The input must be within the limits. An error leaves the executor usable,
     /// but for kDeviceLost.
     Status run(const backend::StepInput& input);
@@ -76,8 +79,7 @@ class Executor {
     };
 
     explicit Executor(const Parts& parts);
-    Status allocate(std::array<StepProgram, kStepKinds.size()> programs,
-                    const ExecutorLimits& limits);
+    void make_room_for(const std::array<StepProgram, kStepKinds.size()>& programs);
 
     BoundStep& bound() { return binding_.step(kind_); }
     int rows_of(backend::RowDomain rows) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The order of things: look, give back what has to go, try a lost device again, grow.
+// The order of things: look, give back what has to go, try a lost device again, follow the rule.
 #include "engine/runtime/live_device.h"
 
 #include <algorithm>
@@ -16,10 +16,6 @@ using scheduler::LoadLevel;
 
 namespace {
 
-// More room by less than this share of the whole is not worth a new plan, and neither is a plan
-// that is faster by less than this.
-constexpr double kWorthPlanning = 0.05;
-constexpr double kWorthMoving = 0.02;
 // After a refused allocation the same is tried again after this, then after twice as long.
 constexpr Nanoseconds kRefusedLeast = std::chrono::seconds(1);
 constexpr Nanoseconds kRefusedMost = std::chrono::minutes(1);
@@ -62,18 +58,28 @@ std::uint64_t LiveDevice::first_budget() {
 void LiveDevice::take_over(Compute& compute) {
     compute_ = &compute;
     next_.has_device = compute.wants_device();
-    judged_bytes_ = directive_.use_device ? directive_.budget_bytes : 0;
-    const scheduler::Forecast forecast = compute.scheduler().state().plan->forecast;
-    if (forecast.decode_seconds > 0.0) {
-        without_ratio_ = forecast.cpu_decode_seconds / forecast.decode_seconds;
-    }
-    note_refusals(clock_.now());
+    share_ = std::make_unique<HeldShare>(compute);
+    share_->set_budget(directive_.budget_bytes);
+    begin_rule();
+    note_refusals(clock_.now(), true);
     publish();
 }
 
+void LiveDevice::begin_rule() {
+    scheduler::TensorScheduler& scheduler = compute_->scheduler();
+    if (rule_ != nullptr || !next_.has_device || !scheduler.costs()) {
+        return;
+    }
+    rule_ = std::make_unique<scheduler::ShareRule>(
+        scheduler::ShareRule::Parts{.keeper = share_.get(),
+                                    .plans = &scheduler,
+                                    .residency = &scheduler.residency(),
+                                    .control = &watch_.control()});
+    rule_->begin(directive_, scheduler.plan()->placement);
+}
+
 bool LiveDevice::must_give(const LoadDirective& directive) const {
-    const std::uint64_t held = compute_->device_use().bytes;
-    return held > 0 && (!directive.use_device || held > directive.budget_bytes);
+    return compute_->device_use().bytes > directive.budget_bytes;
 }
 
 Result<LiveDevice::Kv> LiveDevice::follow(bool working) {
@@ -82,19 +88,21 @@ Result<LiveDevice::Kv> LiveDevice::follow(bool working) {
         watch_.working(now);
     }
     const std::uint64_t before = directive_.version;
-    directive_ = watch_.look(now, compute_->device_use().bytes);
+    directive_ = watch_.look(now, share_->held_bytes());
+    share_->set_budget(directive_.budget_bytes);
     Kv kv = Kv::kKept;
-    if (must_give(directive_)) {
-        const LoadCause cause = watch_.cause();
-        BALLAST_TRY(kv, cause == LoadCause::kLost ? degrade(cause, "") : release(cause, ""));
+    if (must_give(directive_) || share_->held_bytes() > directive_.budget_bytes) {
+        BALLAST_TRY(kv, give(watch_.cause()));
     }
     if (working && next_.has_device && directive_.level == LoadLevel::kDegraded &&
         watch_.control().may_retry(now)) {
         watch_.control().device_back(now);
         directive_ = watch_.look(now, 0);
+        share_->set_budget(directive_.budget_bytes);
     }
-    if (working && next_.has_device && directive_.use_device) {
-        BALLAST_TRY(const Kv after, grow(now));
+    if (next_.has_device && (working || share_->uploading())) {
+        begin_rule();
+        BALLAST_TRY(const Kv after, live(now, working));
         kv = after == Kv::kLost ? after : kv;
     }
     if (directive_.version != before ||
@@ -105,8 +113,16 @@ Result<LiveDevice::Kv> LiveDevice::follow(bool working) {
     return kv;
 }
 
+Result<LiveDevice::Kv> LiveDevice::give(LoadCause cause) {
+    if (cause == LoadCause::kLost) {
+        return degrade(cause, "");
+    }
+    const bool any = rule_ != nullptr && directive_.budget_bytes > compute_->step_bytes();
+    return any ? shrink(cause) : release(cause, "");
+}
+
 bool LiveDevice::is_overdue() {
-    directive_ = watch_.look(clock_.now(), compute_->device_use().bytes);
+    directive_ = watch_.look(clock_.now(), share_->held_bytes());
     return must_give(directive_);
 }
 
@@ -126,6 +142,7 @@ Result<LiveDevice::Kv> LiveDevice::degrade(LoadCause cause, const std::string& d
     BALLAST_TRY(const Kv kv, release(cause, detail));
     compute_->drop_device();
     n_refused_ = 0;
+    refused_wait_ = Nanoseconds(0);
     directive_ = watch_.look(clock_.now(), 0);
     publish();
     return kv;
@@ -153,89 +170,172 @@ Result<LiveDevice::Kv> LiveDevice::release(LoadCause cause, const std::string& d
     }
     moved += fmt::format("weights of {} groups and the step's memory.", released.n_groups);
     const std::string why = fmt::format("{}; {}", sentence(cause, detail), moved);
-    compute_->plan_without_device({.cause = load_cause_name(cause), .why = why});
+    share_->reset();
+    moved_ = {};
+    scheduler::TensorScheduler& scheduler = compute_->scheduler();
+    scheduler.adopt(scheduler.plan_for(0.0), 0.0, load_cause_name(cause), why);
     log_info("{} It took {:.1f} ms.", why, release_ms);
-    judged_bytes_.reset();
-    without_ratio_ = 1.0;
     return released.kv_lost ? Kv::kLost : Kv::kKept;
 }
 
-Result<LiveDevice::Kv> LiveDevice::grow(Nanoseconds now) {
-    const bool again = refused_wait_.count() > 0 && now - refused_at_ >= refused_wait_;
-    if (again) {
-        judged_bytes_.reset();
-    }
-    scheduler::LoadControl& control = watch_.control();
-    const std::uint64_t cap = directive_.budget_bytes;
-    const std::uint64_t limit = control.growth_limit(now);
-    const auto more = static_cast<std::uint64_t>(kWorthPlanning * static_cast<double>(cap));
-    if (limit == 0 || (judged_bytes_ && limit <= *judged_bytes_ + more)) {
-        return Kv::kKept;
-    }
-    const std::uint64_t held = compute_->device_use().bytes;
-    // All that will be there crosses the link, so that is what has to be affordable.
-    if (control.growth(now, held, limit) < limit - std::min(held, limit)) {
-        return Kv::kKept;
-    }
-    scheduler::Plan plan = compute_->plan_for(limit);
-    const double now_seconds = compute_->scheduler().state().plan->forecast.decode_seconds;
-    if (held > 0 && !again && plan.forecast.decode_seconds > (1.0 - kWorthMoving) * now_seconds) {
-        judged_bytes_ = limit;
-        return Kv::kKept;
-    }
-    if (held == 0 && plan.placement.n_on_device() == 0) {
-        judged_bytes_ = limit;
-        return Kv::kKept;
-    }
-    return rebuild(std::move(plan), limit);
-}
-
-Result<LiveDevice::Kv> LiveDevice::rebuild(scheduler::Plan plan, std::uint64_t device_bytes) {
+Result<LiveDevice::Kv> LiveDevice::shrink(LoadCause cause) {
     const Nanoseconds begin = clock_.now();
     const std::uint64_t held = compute_->device_use().bytes;
-    Kv kv = Kv::kKept;
-    BALLAST_TRY(const ReleasedDevice released, compute_->release_device());
-    kv = released.kv_lost ? Kv::kLost : kv;
-    const std::string why = fmt::format("{:.1f} MiB of the device may be used.", mib(device_bytes));
-    const double cpu_seconds = plan.forecast.cpu_decode_seconds;
-    const double decode_seconds = plan.forecast.decode_seconds;
-    BALLAST_TRY(const BuiltDevice built,
-                compute_->build_device(std::move(plan), device_bytes, {"room", why}));
-    if (!built.status) {
-        BALLAST_TRY(const Kv after, degrade(LoadCause::kLost, built.status.error().message));
-        return built.kv_lost || after == Kv::kLost ? Kv::kLost : kv;
+    const std::uint64_t budget = directive_.budget_bytes;
+    rule_->meet_budget(budget);
+    auto done = share_->commit(*rule_->plan());
+    if (done && must_give(directive_)) {
+        drop_more(budget);
+        done = share_->commit(*rule_->plan());
     }
-    const Nanoseconds now = clock_.now();
+    if (!done) {
+        return degrade(LoadCause::kLost, done.error().message);
+    }
+    ShareMoves moves = share_->take_moves();
+    if (must_give(directive_)) {
+        return release(cause, "no part of it may stay");
+    }
     const std::uint64_t holds = compute_->device_use().bytes;
-    log_info("{} {:.1f} MiB are in use.", why, mib(holds));
-    watch_.control().grew(now, holds > held ? holds - held : 0, to_seconds(now - begin));
-    watch_.control().holds(holds);
-    without_ratio_ = decode_seconds > 0.0 ? cpu_seconds / decode_seconds : 1.0;
-    judged_bytes_ = device_bytes;
+    moves.given_bytes = held - std::min(held, holds);
+    if (!moves.any()) {
+        return Kv::kKept;
+    }
+    watch_.control().holds(share_->held_bytes());
+    next_.evicted_bytes[static_cast<std::size_t>(cause)] += moves.given_bytes;
     ++next_.n_moves;
-    next_.degraded.reset();
-    next_.degraded_text.clear();
-    note_refusals(now);
-    publish();
-    return kv;
+    publish();  // what follows is no reason to wait
+    const double ms = 1e3 * to_seconds(clock_.now() - begin);
+    say_what_moved(load_cause_name(cause),
+                   fmt::format("{}; {:.1f} MiB of the device are given back in {:.1f} ms",
+                               sentence(cause, ""),
+                               mib(moves.given_bytes),
+                               ms),
+                   moves);
+    return Kv::kKept;
 }
 
-void LiveDevice::note_refusals(Nanoseconds now) {
-    const std::uint64_t refused = compute_->device_use().n_refused;
-    if (refused == n_refused_) {
-        refused_wait_ = Nanoseconds(0);
+/// Memory goes back in whole chunks, so that what is dropped by count may not have been enough.
+void LiveDevice::drop_more(std::uint64_t budget_bytes) {
+    scheduler::TensorScheduler& scheduler = compute_->scheduler();
+    scheduler::Placement kept = share_->kept();
+    for (const std::size_t group :
+         scheduler.residency().eviction_order(scheduler.step_model({}), kept)) {
+        if (compute_->device_use().bytes <= budget_bytes) {
+            return;
+        }
+        if (!(kept.groups[group] == scheduler::GroupPlacement{})) {
+            kept.groups[group] = {};
+            share_->keep(kept);
+        }
+    }
+}
+
+Result<LiveDevice::Kv> LiveDevice::live(Nanoseconds now, bool may_grow) {
+    if (rule_ == nullptr) {
+        return Kv::kKept;
+    }
+    if (refused_wait_.count() > 0 && !retrying_ && may_grow && now - refused_at_ >= refused_wait_) {
+        retrying_ = true;
+        share_->try_again();
+    }
+    may_grow = may_grow && (refused_wait_.count() == 0 || retrying_);
+    const Nanoseconds begin = clock_.now();
+    bool changed = false;
+    const auto all = follow_rule(now, may_grow, changed);
+    if (!all) {
+        return degrade(LoadCause::kLost, all.error().message);
+    }
+    note_refusals(now, *all);
+    note_moves(changed, clock_.now() - begin);
+    return Kv::kKept;
+}
+
+/// False: the device gave no memory for something.
+Result<bool> LiveDevice::follow_rule(Nanoseconds now, bool may_grow, bool& changed) {
+    const bool was_uploading = share_->uploading();
+    BALLAST_TRY(bool all, share_->advance());
+    rule_->before_step(now, directive_, may_grow);
+    if (share_->uploading() && !was_uploading) {
+        log_debug("{:.1f} MiB of the device may be used; an upload begins",
+                  mib(directive_.budget_bytes));
+        const int n_changes = share_->n_changes();
+        BALLAST_TRY(const bool begun, share_->advance());
+        all = all && begun;
+        if (share_->n_changes() != n_changes) {
+            // It lay there still, in chunks that others needed.
+            rule_->before_step(now, directive_, false);
+        }
+    }
+    changed = share_->is_changed();
+    BALLAST_TRY(const bool done, share_->commit(*rule_->plan()));
+    return all && done;
+}
+
+/// What an upload brings piece by piece is told of once, when it has ended.
+void LiveDevice::note_moves(bool changed, Nanoseconds took) {
+    ShareMoves moves = share_->take_moves();
+    if (next_.degraded && *next_.degraded != LoadCause::kFailedAllocation &&
+        compute_->residency().n_on_device() > 0) {
+        next_.degraded.reset();
+        next_.degraded_text.clear();
+    }
+    moved_.add(std::move(moves));
+    if (changed || moved_.any()) {
+        watch_.control().holds(share_->held_bytes());
+        publish();
+    }
+    if (share_->uploading() || (!changed && !moved_.any())) {
         return;
     }
-    n_refused_ = refused;
-    refused_at_ = now;
-    refused_wait_ = std::clamp(2 * refused_wait_, kRefusedLeast, kRefusedMost);
-    next_.degraded = LoadCause::kFailedAllocation;
-    next_.degraded_text = compute_->residency().degraded;
+    const ShareMoves all = std::exchange(moved_, {});
+    const char* const cause = directive_.use_device ? "room" : load_cause_name(watch_.cause());
+    std::string why = directive_.use_device
+                          ? fmt::format("{:.1f} MiB of the device may be used, and {:.1f} MiB are",
+                                        mib(directive_.budget_bytes),
+                                        mib(compute_->device_use().bytes))
+                          : sentence(watch_.cause(), "");
+    if (all.any()) {
+        ++next_.n_moves;
+        publish();
+    }
+    log_debug("the last change of the share took {:.1f} ms", 1e3 * to_seconds(took));
+    say_what_moved(cause, why, all);
+}
+
+void LiveDevice::say_what_moved(const char* cause,
+                                const std::string& why,
+                                const ShareMoves& moves) {
+    const std::string text = fmt::format("{}{}.", why, moves.sentence(compute_->catalog()));
+    log_info("{}", text);
+    scheduler::TensorScheduler& scheduler = compute_->scheduler();
+    const auto room = static_cast<double>(compute_->room_of(directive_.budget_bytes));
+    scheduler.adopt(scheduler.plan_of(share_->executed(), room), room, cause, text);
+}
+
+/// `all`: what was asked for could be had, as far as there was room for it.
+void LiveDevice::note_refusals(Nanoseconds now, bool all) {
+    const std::uint64_t refused = compute_->device_use().n_refused;
+    const bool is_refused = refused != std::exchange(n_refused_, refused);
+    if (is_refused || !all) {
+        refused_at_ = now;
+        refused_wait_ = std::clamp(2 * refused_wait_, kRefusedLeast, kRefusedMost);
+        retrying_ = false;
+    }
+    if (is_refused) {
+        next_.degraded = LoadCause::kFailedAllocation;
+        next_.degraded_text = compute_->residency().degraded;
+    } else if (all && retrying_ && !share_->uploading()) {
+        retrying_ = false;
+        refused_wait_ = Nanoseconds(0);
+        next_.degraded.reset();
+        next_.degraded_text.clear();
+    }
 }
 
 void LiveDevice::step_took(Nanoseconds duration) {
-    const double seconds = to_seconds(duration);
-    watch_.control().gained(seconds, seconds * without_ratio_);
+    if (rule_ != nullptr) {
+        rule_->after_step(to_seconds(duration));
+    }
     next_.transfers = compute_->transfers();
     const std::lock_guard lock(mutex_);
     published_.transfers = next_.transfers;

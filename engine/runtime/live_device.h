@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gives the device back when the rules say so, and takes it again when they allow it, between two
-// steps of the engine. Whatever fails on the device ends here and the CPU goes on.
+// Gives parts of the device back when the rules say so, and takes them again when they allow it,
+// between two steps of the engine. Whatever fails on the device ends here and the CPU goes on.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "engine/runtime/compute.h"
+#include "engine/runtime/held_share.h"
 #include "engine/runtime/load_report.h"
 #include "engine/runtime/load_watch.h"
 
@@ -48,22 +49,32 @@ class LiveDevice {
     std::string sentence(LoadCause cause, const std::string& detail) const;
     Result<Kv> release(LoadCause cause, const std::string& detail);
     Result<Kv> degrade(LoadCause cause, const std::string& detail);
-    Result<Kv> grow(Nanoseconds now);
-    Result<Kv> rebuild(scheduler::Plan plan, std::uint64_t device_bytes);
+    /// More is held than may be.
+    Result<Kv> give(LoadCause cause);
+    /// Only as much as must go.
+    Result<Kv> shrink(LoadCause cause);
+    void drop_more(std::uint64_t budget_bytes);
+    /// Brings the share nearer to what the rule wants of it.
+    Result<Kv> live(Nanoseconds now, bool may_grow);
+    Result<bool> follow_rule(Nanoseconds now, bool may_grow, bool& changed);
+    void begin_rule();
+    void say_what_moved(const char* cause, const std::string& why, const ShareMoves& moves);
     bool must_give(const scheduler::LoadDirective& directive) const;
-    void note_refusals(Nanoseconds now);
+    void note_moves(bool changed, Nanoseconds took);
+    void note_refusals(Nanoseconds now, bool all);
     void publish();
 
     LoadWatch watch_;
     const Clock& clock_;
     Compute* compute_ = nullptr;
     scheduler::LoadDirective directive_;
-    /// What the device's side was last built or judged for; nothing: it must be looked at.
-    std::optional<std::uint64_t> judged_bytes_ = {};
-    double without_ratio_ = 1.0;  // a step's time on the CPU alone over that of the plan
+    std::unique_ptr<HeldShare> share_;            // of the Compute
+    std::unique_ptr<scheduler::ShareRule> rule_;  // null: no device, or nothing is known of it yet
+    ShareMoves moved_;                            // of an upload that goes on
     std::uint64_t n_refused_ = 0;
     Nanoseconds refused_at_{0};
     Nanoseconds refused_wait_{0};
+    bool retrying_ = false;
     LoadReport next_;
 
     mutable std::mutex mutex_;

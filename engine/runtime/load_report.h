@@ -29,7 +29,7 @@ struct LoadReport {
     std::optional<LoadCause> degraded = {};
     std::string degraded_text = {};
     std::array<std::uint64_t, kLoadCauses> evicted_bytes = {};  // by cause, since the start
-    std::uint64_t n_moves = 0;     // of the whole share, to the device and from it
+    std::uint64_t n_moves = 0;     // of parts of the share, to the device or from it
     TransferStats transfers = {};  // as of the last step
     std::shared_ptr<const Residency> residency = nullptr;  // never null once it is published
 

@@ -39,26 +39,28 @@ StepBinding::~StepBinding() {
 
 Status StepBinding::bind(std::array<StepProgram, kStepKinds.size()> programs,
                          const ExecutorLimits& limits) {
-    for (std::size_t i = 0; i < programs.size(); ++i) {
-        steps_[i].program = std::move(programs[i]);
-    }
-    BALLAST_TRY_STATUS(allocate(limits));
-    for (BoundStep& step : steps_) {
-        bind_cpu(step);
-        if (parts_.device != nullptr) {
-            bind_device(step);
-        }
-    }
+    BALLAST_TRY_STATUS(allocate(programs[0], limits));
+    bind_again(std::move(programs));
     return {};
 }
 
-Status StepBinding::allocate(const ExecutorLimits& limits) {
+void StepBinding::bind_again(std::array<StepProgram, kStepKinds.size()> programs) {
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+        steps_[i] = {.program = std::move(programs[i])};
+        bind_cpu(steps_[i]);
+        if (parts_.device != nullptr) {
+            bind_device(steps_[i]);
+        }
+    }
+}
+
+Status StepBinding::allocate(const StepProgram& program, const ExecutorLimits& limits) {
     const model::OpsList& ops = parts_.model.ops();
     BALLAST_TRY_STATUS(parts_.cpu.reserve(step_limits(parts_.model, limits)));
     // Without a device nobody adds up two sides' sums.
     const std::size_t n_slots = ops.slots().size() + (parts_.device != nullptr ? kAddedSlots : 0);
     for (std::size_t i = 0; i < n_slots; ++i) {
-        const StepSlot& slot = steps_[0].program.slots[i];
+        const StepSlot& slot = program.slots[i];
         BALLAST_TRY(backend::Chunk chunk,
                     parts_.cpu.allocate_chunk(slot_floats(slot, limits) * sizeof(float)));
         chunks_.push_back(chunk);
@@ -66,7 +68,7 @@ Status StepBinding::allocate(const ExecutorLimits& limits) {
         memory_.push_back({.data = static_cast<float*>(static_cast<void*>(chunk.data)),
                            .width = static_cast<std::size_t>(slot.width)});
     }
-    memory_.resize(steps_[0].program.device_slots.size());
+    memory_.resize(program.device_slots.size());
     for (const model::RopeTable& table : ops.rope_tables()) {
         const std::size_t size = static_cast<std::size_t>(limits.rows) * table.rates.size();
         RopeMemory& memory = rope_.emplace_back();

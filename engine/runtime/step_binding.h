@@ -21,12 +21,12 @@ namespace ballast::runtime {
 
 /// One kind of step, bound to memory.
 struct BoundStep {
-    StepProgram program;
-    std::array<std::vector<backend::WeightView>, kDevices> weights;
-    std::array<std::vector<backend::SlotView>, kDevices> slots;
-    std::array<std::vector<std::vector<std::int32_t>>, kDevices> slices;  // of experts
-    std::array<std::vector<backend::ExpertSlices>, kDevices> experts;
-    std::array<backend::StepContext, kDevices> contexts;
+    StepProgram program = {};
+    std::array<std::vector<backend::WeightView>, kDevices> weights = {};
+    std::array<std::vector<backend::SlotView>, kDevices> slots = {};
+    std::array<std::vector<std::vector<std::int32_t>>, kDevices> slices = {};  // of experts
+    std::array<std::vector<backend::ExpertSlices>, kDevices> experts = {};
+    std::array<backend::StepContext, kDevices> contexts = {};
 };
 
 /// Engine thread. What it is made of outlives it.
@@ -47,6 +47,9 @@ class StepBinding {
     /// step. Once. kOutOfMemory.
     Status bind(std::array<StepProgram, kStepKinds.size()> programs, const ExecutorLimits& limits);
 
+    /// Binds other programs to the same memory.
+    void bind_again(std::array<StepProgram, kStepKinds.size()> programs);
+
     BoundStep& step(StepKind kind) { return steps_[static_cast<std::size_t>(kind)]; }
     const BoundStep& step(StepKind kind) const { return steps_[static_cast<std::size_t>(kind)]; }
     /// On the CPU, by memory of a program's slots.
@@ -65,7 +68,7 @@ class StepBinding {
         AlignedBuffer<float> sin;
     };
 
-    Status allocate(const ExecutorLimits& limits);
+    Status allocate(const StepProgram& program, const ExecutorLimits& limits);
     void bind_cpu(BoundStep& step);
     void bind_device(BoundStep& step);
 

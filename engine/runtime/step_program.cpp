@@ -30,8 +30,13 @@ class Compiler {
     Compiler(const model::Model& model,
              std::span<const GroupOps> groups,
              std::span<const GroupDivision> divisions,
-             std::size_t tile_bytes)
-        : model_(model), groups_(groups), divisions_(divisions), tile_bytes_(tile_bytes) {
+             std::size_t tile_bytes,
+             std::span<const std::vector<PartRange>> pieces)
+        : model_(model),
+          groups_(groups),
+          divisions_(divisions),
+          tile_bytes_(tile_bytes),
+          pieces_(pieces) {
         const auto slots = model.ops().slots();
         for (const model::OpsList::Slot& slot : slots) {
             add_slot({.memory = static_cast<SlotId>(program_.slots.size()),
@@ -137,7 +142,8 @@ class Compiler {
     void run_device_shares(const GroupOps& group) {
         const GroupDivision division = this->division(group);
         const std::vector<PartRange> tiles = tiles_of(group, division);
-        const std::size_t n_shares = tiles.size() + (division.resident > 0 ? 1 : 0);
+        const std::vector<PartRange> pieces = pieces_of(group, division);
+        const std::size_t n_shares = tiles.size() + pieces.size();
         std::size_t n_done = 0;
         if (group.has_experts()) {
             const ShareForm before{.result = group.result, .body = false};
@@ -169,8 +175,8 @@ class Compiler {
             };
             append_ops(kDeviceSide, group, append, tile);
         };
-        if (division.resident > 0) {
-            add_share({0, division.resident}, -1);
+        for (const PartRange parts : pieces) {
+            add_share(parts, -1);
         }
         for (const PartRange parts : tiles) {
             program_.tiles.push_back(
@@ -178,6 +184,23 @@ class Compiler {
             add_share(parts, static_cast<int>(program_.tiles.size()) - 1);
             note_tile_units();
         }
+    }
+
+    std::vector<PartRange> pieces_of(const GroupOps& group, const GroupDivision& division) const {
+        if (division.resident == 0) {
+            return {};
+        }
+        if (pieces_.empty()) {
+            return {{0, division.resident}};
+        }
+        std::vector<PartRange> pieces;
+        for (const PartRange piece : pieces_[size_of(group.group)]) {
+            if (piece.n > 0 && piece.end() <= division.resident) {
+                pieces.push_back(piece);
+            }
+        }
+        BALLAST_CHECK(!pieces.empty() && pieces.back().end() == division.resident);
+        return pieces;
     }
 
     std::size_t bytes_of(const GroupOps& group, PartRange parts) const {
@@ -374,6 +397,7 @@ class Compiler {
     const std::span<const GroupOps> groups_;
     const std::span<const GroupDivision> divisions_;
     const std::size_t tile_bytes_;
+    const std::span<const std::vector<PartRange>> pieces_;  // by group; empty: each is one
     StepProgram program_;
     const SlotId logits_ = model_.logits();
     std::array<SlotId, 2> peers_ = {};
@@ -394,8 +418,9 @@ std::span<const StepAction> StepProgram::segments(int first, int last) const {
 StepProgram make_step_program(const model::Model& model,
                               std::span<const GroupOps> groups,
                               std::span<const GroupDivision> divisions,
-                              std::size_t tile_bytes) {
-    return Compiler(model, groups, divisions, tile_bytes).compile();
+                              std::size_t tile_bytes,
+                              std::span<const std::vector<PartRange>> pieces) {
+    return Compiler(model, groups, divisions, tile_bytes, pieces).compile();
 }
 
 }  // namespace ballast::runtime

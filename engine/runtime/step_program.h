@@ -79,10 +79,13 @@ struct StepProgram {
 constexpr int kAddedSlots = 3;
 
 /// divisions: one for each group of the catalog. No tile has more than `tile_bytes`, unless one
-/// part has. The embedding is on the CPU, and so are the logits in the end.
+/// part has. The embedding is on the CPU, and so are the logits in the end. `pieces`: by group, the
+/// ranges in which its residents lie in device memory, with nothing between them; none: each
+/// group's residents lie together.
 StepProgram make_step_program(const model::Model& model,
                               std::span<const GroupOps> groups,
                               std::span<const GroupDivision> divisions,
-                              std::size_t tile_bytes);
+                              std::size_t tile_bytes,
+                              std::span<const std::vector<PartRange>> pieces = {});
 
 }  // namespace ballast::runtime

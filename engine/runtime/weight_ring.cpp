@@ -3,6 +3,7 @@
 #include "engine/runtime/weight_ring.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/backend/put_or_wait.h"
 
@@ -27,14 +28,35 @@ void WeightRing::release() {
     }
 }
 
-Status WeightRing::reserve(std::span<const StepProgram* const> programs) {
-    std::array<std::size_t, kTiles> sizes = {};
+WeightRing::Sizes WeightRing::sizes_for(std::span<const StepProgram* const> programs) {
+    Sizes sizes = {};
     for (const StepProgram* const program : programs) {
         for (std::size_t i = 0; i < program->tiles.size(); ++i) {
             std::size_t& size = sizes[i % kTiles];
             size = std::max(size, program->tiles[i].size_bytes);
         }
     }
+    return sizes;
+}
+
+std::uint64_t WeightRing::bytes_for(std::span<const StepProgram* const> programs) {
+    const Sizes sizes = sizes_for(programs);
+    return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+}
+
+bool WeightRing::fits(std::span<const StepProgram* const> programs) const {
+    const Sizes sizes = sizes_for(programs);
+    const bool none = sizes == Sizes{};
+    for (std::size_t i = 0; i < kTiles; ++i) {
+        if (places_[i].size_bytes < sizes[i] || (none && places_[i].data != nullptr)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Status WeightRing::reserve(std::span<const StepProgram* const> programs) {
+    const Sizes sizes = sizes_for(programs);
     for (std::size_t i = 0; i < kTiles; ++i) {
         if (sizes[i] > 0) {
             BALLAST_TRY(places_[i], backend_.allocate_chunk(sizes[i]));

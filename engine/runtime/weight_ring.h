@@ -26,8 +26,13 @@ class WeightRing {
     WeightRing(const WeightRing&) = delete;
     WeightRing& operator=(const WeightRing&) = delete;
 
-    /// Takes memory for the tiles of all programs. kOutOfMemory. Once.
+    /// Takes memory for the tiles of all programs. kOutOfMemory. There is
+    /// none before.
     Status reserve(std::span<const StepProgram* const> programs);
+    /// What that would take in all.
+    static std::uint64_t bytes_for(std::span<const StepProgram* const> programs);
+    /// Whether what was taken is enough for these.
+    bool fits(std::span<const StepProgram* const> programs) const;
     /// Gives it back, when nothing crosses into it any more.
     void release();
     /// Where a tile lies while it is used.
@@ -47,6 +52,8 @@ class WeightRing {
     std::optional<backend::Event> last_copy() const { return last_copy_; }
 
   private:
+    using Sizes = std::array<std::size_t, kTiles>;
+    static Sizes sizes_for(std::span<const StepProgram* const> programs);
     Status load(std::size_t number);
     /// The last copy was one of this tile.
     void note(const StepTile& tile, std::size_t bytes);

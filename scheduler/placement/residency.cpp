@@ -103,6 +103,24 @@ void Residency::drop(Placement& kept,
     }
 }
 
+std::vector<std::size_t> Residency::eviction_order(const StepModel& model,
+                                                   const Placement& held) const {
+    std::vector<double> value(held.groups.size());
+    for (std::size_t i = 0; i < value.size(); ++i) {
+        const TensorGroup& group = catalog_->groups[i];
+        const double saved =
+            model.cost(group, {}).cpu_seconds - model.cost(group, held.groups[i]).cpu_seconds;
+        const std::uint64_t bytes = group_total(i, held.groups[i]);
+        value[i] = bytes > 0 ? saved / static_cast<double>(bytes) : 0.0;
+    }
+    std::vector<std::size_t> order(value.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return value[a] < value[b];
+    });
+    return order;
+}
+
 Placement Residency::trimmed(const StepModel& model,
                              Placement kept,
                              const Placement& streams,
@@ -111,20 +129,7 @@ Placement Residency::trimmed(const StepModel& model,
     if (total <= budget_bytes) {
         return kept;
     }
-    std::vector<double> value(kept.groups.size());
-    for (std::size_t i = 0; i < value.size(); ++i) {
-        const TensorGroup& group = catalog_->groups[i];
-        const double saved =
-            model.cost(group, {}).cpu_seconds - model.cost(group, kept.groups[i]).cpu_seconds;
-        const std::uint64_t held = group_total(i, kept.groups[i]);
-        value[i] = held > 0 ? saved / static_cast<double>(held) : 0.0;
-    }
-    std::vector<std::size_t> order(value.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return value[a] < value[b];
-    });
-    for (const std::size_t group : order) {
+    for (const std::size_t group : eviction_order(model, kept)) {
         if (total <= budget_bytes) {
             break;
         }

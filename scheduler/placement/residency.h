@@ -47,6 +47,9 @@ class Residency {
                           std::uint64_t budget_bytes,
                           bool may_stream = true) const;
 
+    /// All groups, those first that are worth least for the bytes that are held of them.
+    std::vector<std::size_t> eviction_order(const StepModel& model, const Placement& held) const;
+
     /// What is held and what the plan wants beside it, as far as both fit; of what the plan does
     /// not want as little as possible goes.
     Placement with_plan(const Placement& held,

@@ -39,6 +39,12 @@ class CostModel {
     explicit CostModel(HardwareProfile hardware) : hardware_(std::move(hardware)) {}
 
     const HardwareProfile& hardware() const { return hardware_; }
+    /// What was learnt, on a machine of other rates.
+    CostModel on(HardwareProfile hardware) const {
+        CostModel costs = *this;
+        costs.hardware_ = std::move(hardware);
+        return costs;
+    }
     double seconds(Side side, GroupKind kind, const Work& work) const;
 
     /// Tells it that work it put at `predicted` seconds took `measured`. The factor moves by a

@@ -22,6 +22,13 @@ SimConditions rounded(SimConditions shares) {
     return shares;
 }
 
+SimConditions conditions_of(const MachineShares& shares) {
+    return {.device = shares.device,
+            .link = shares.link,
+            .cpu = shares.cpu,
+            .uploading = shares.uploading};
+}
+
 PlanRequest decode_alone(PlanRequest request) {
     request.prefill_weight = 0.0;
     request.decode_weight = 1.0;
@@ -46,7 +53,7 @@ const Placement& PlanBook::plan(std::uint64_t memory_bytes, const SimConditions&
     if (bytes > 0 && hardware().has_device) {
         if (!machine.replanner) {
             PlanRequest request = request_;
-            request.costs = CostModel(scaled(hardware(), of));
+            request.costs = CostModel(scaled(hardware(), of.shares()));
             machine.replanner = std::make_unique<Replanner>(request);
         }
         placement = machine.replanner->replan(static_cast<double>(bytes)).plan.placement;
@@ -63,16 +70,21 @@ const StepModel& PlanBook::model(const SimConditions& shares) {
     if (found != models_.end()) {
         return found->second;
     }
-    HardwareProfile machine = scaled(hardware(), of);
-    if (of.uploading) {
-        const double beside = cpu_pace_beside_upload(hardware(), of);
-        machine.cpu_read_gbps *= beside;
-        machine.cpu_tflops *= beside;
-    }
+    MachineShares left = of.shares();
+    left.uploading = of.uploading;
+    const HardwareProfile machine = scaled(hardware(), left);
     const StepOptions options{.shape = {.tokens = 1, .depth = request_.depth},
                               .hops = request_.hops,
                               .locality = request_.locality};
     return models_.emplace(of, StepModel(catalog(), CostModel(machine), options)).first->second;
+}
+
+const Placement& PlanBook::share_plan(std::uint64_t memory_bytes, const MachineShares& shares) {
+    return plan(memory_bytes, conditions_of(shares));
+}
+
+const StepModel& PlanBook::step_model(const MachineShares& shares) {
+    return model(conditions_of(shares));
 }
 
 }  // namespace ballast::scheduler

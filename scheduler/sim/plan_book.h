@@ -6,16 +6,17 @@
 #include <memory>
 
 #include "scheduler/placement/plan_answer.h"
+#include "scheduler/share_rule.h"
 #include "scheduler/sim/sim_machine.h"
 
 namespace ballast::scheduler {
 
 /// For decode alone. The question's catalog outlives it.
-class PlanBook {
+class PlanBook final : public SharePlans {
   public:
     PlanBook(const PlanQuestion& question, const PlanAnswer& answer);
 
-    const TensorCatalog& catalog() const { return *request_.catalog; }
+    const TensorCatalog& catalog() const override { return *request_.catalog; }
     const KvReserve& reserve() const { return request_.reserve; }
     const HardwareProfile& hardware() const { return question_.hardware; }
     int depth() const { return request_.depth; }
@@ -27,6 +28,10 @@ class PlanBook {
     const Placement& plan(std::uint64_t memory_bytes, const SimConditions& shares);
     /// The planner's model of a step under these shares, likewise rounded.
     const StepModel& model(const SimConditions& shares);
+
+    const Placement& share_plan(std::uint64_t memory_bytes, const MachineShares& shares) override;
+    const StepModel& step_model(const MachineShares& shares) override;
+    double full_link_bps() const override { return question_.hardware.link_gbps * 1e9; }
 
   private:
     struct Machine {

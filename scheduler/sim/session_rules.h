@@ -2,8 +2,7 @@
 // The rules of sim_session.h that decide something while a session runs.
 #pragma once
 
-#include <deque>
-
+#include "scheduler/share_rule.h"
 #include "scheduler/sim/sim_session.h"
 
 namespace ballast::scheduler {
@@ -28,7 +27,7 @@ class SessionRule {
     virtual SessionWatcher* watcher() { return nullptr; }
 };
 
-/// LoadControl decides what may be used and when to grow, Residency what for.
+/// What the engine does: the monitor's samples go to LoadControl, its directives to ShareRule.
 class OurRule final : public SessionRule, public SessionWatcher {
   public:
     OurRule(const RuleParts& parts, const SessionOptions& options);
@@ -42,48 +41,14 @@ class OurRule final : public SessionRule, public SessionWatcher {
     const LoadControl& control() const { return control_; }
 
   private:
-    /// A plan whose residents may be worth an upload. What the lack of them costs adds up, also
-    /// below nothing while it gains, until it is more than the upload would cost: a swap for a
-    /// moment is not begun.
-    struct Candidate {
-        Placement plan = {};
-        Placement wanted = {};    // kept then
-        std::uint64_t bytes = 0;  // to be uploaded
-        bool drops = false;       // what the plan does not want
-        double gain = 0.0;        // of the time
-        double cost_seconds = 0.0;
-        double owed_seconds = 0.0;
-    };
-
     void observe();
-    void react();
-    void meet_budget();
-    void shrink(std::uint64_t budget_bytes);
-    void note_usable();
-    void note_plan();
-    void weigh(Candidate& candidate);
-    void grow();
-    void grow_towards(const Candidate& candidate);
-    bool pays_alone(const Placement& stays, const std::vector<ResidencyGrowth>& growth);
-    SimConditions shares() const;  // that plans are made for
-    const StepModel& model(bool uploading = false);
+    void count_plans() { parts_.world->result().n_plans = share_.n_plans(); }
 
     RuleParts parts_;
     LoadControl control_;
+    ShareRule share_;
     Nanoseconds poll_;
     Nanoseconds polled_{0};
-    LoadDirective directive_ = {};
-    SimConditions latest_ = {};          // shares as the last sample has them, not smoothed
-    std::uint64_t budget_ = 0;           // at the last reaction
-    int n_changes_ = 0;                  // of the world, at the last reaction
-    std::deque<Candidate> recent_;       // the latest plan first
-    std::vector<Placement> plans_ = {};  // theirs, if the device may be used
-    std::uint64_t limit_ = 0;            // for growth, at the last reaction
-    /// What is planned for: the budget, or before the wait is over what pressure leaves anyway.
-    std::uint64_t usable_ = 0;
-    ResidencyUse use_ = {};
-    std::optional<Placement> before_growth_ = {};  // kept at the last pressure
-    double without_seconds_ = 0.0;                 // of a step with that, by the model
 };
 
 /// One plan, for ever; `replans` makes it the paper's rule.

@@ -10,6 +10,7 @@
 
 #include "scheduler/load/load_control.h"
 #include "scheduler/placement/residency.h"
+#include "scheduler/share_rule.h"
 #include "scheduler/sim/load_truth.h"
 #include "scheduler/sim/step_times.h"
 
@@ -72,14 +73,11 @@ class WorldObserver {
     virtual void changed(const SessionWorld& world, WorldEvent event) = 0;
 };
 
-/// Every change of what is kept stalls all for this long, and so does the beginning of an upload:
-/// the memory is freed or taken within it (research).
-constexpr Nanoseconds kChangeStall = std::chrono::milliseconds(30);
-
-/// What is kept takes room until the stall that drops it has ended. What of it has no room is read
-/// over the link, as a driver does that moves it to RAM. Virtual is what a rule orders: a test may
-/// carry it out wrongly.
-class SessionWorld {
+/// Every change of what is kept stalls all for kChangeStall, and so does the beginning of an
+/// upload. What is kept takes room until the stall that drops it has ended. What of it has no room
+/// is read over the link, as a driver does that moves it to RAM. Virtual is what a rule orders: a
+/// test may carry it out wrongly.
+class SessionWorld : public ShareKeeper {
   public:
     /// What is on its way.
     struct Arriving {
@@ -92,7 +90,7 @@ class SessionWorld {
                  const KvReserve& reserve,
                  std::vector<LoadTruth> truths,
                  Nanoseconds duration);
-    virtual ~SessionWorld() = default;
+    ~SessionWorld() override = default;
     SessionWorld(const SessionWorld&) = delete;
     SessionWorld& operator=(const SessionWorld&) = delete;
 
@@ -101,16 +99,16 @@ class SessionWorld {
     Nanoseconds now() const { return now_; }
     bool ended() const { return now_ >= duration_; }
     const LoadTruth& truth() const { return truths_[truth_]; }
-    const Placement& kept() const { return kept_; }
-    const Placement& executed() const { return executed_; }
+    const Placement& kept() const override { return kept_; }
+    const Placement& executed() const override { return executed_; }
     /// Whether what is executed is running now.
     bool in_step() const { return in_step_; }
-    bool uploading() const { return !upload_.empty(); }
+    bool uploading() const override { return !upload_.empty(); }
     std::span<const Arriving> in_flight() const { return upload_; }
     /// Counts up whenever something has arrived or was lost.
-    int n_changes() const { return n_changes_; }
+    int n_changes() const override { return n_changes_; }
     /// Of what is kept, executed and on its way; and with what is being freed.
-    std::uint64_t held_bytes() const;
+    std::uint64_t held_bytes() const override;
     std::uint64_t resident_bytes() const { return held_bytes() + freed_bytes_; }
     SessionResult& result() { return result_; }
     const SessionResult& result() const { return result_; }
@@ -119,12 +117,12 @@ class SessionWorld {
     /// What is there at the beginning costs nothing.
     void begin_with(const Placement& placement);
     /// Only these residents stay; of an upload, what has arrived before.
-    virtual void keep(const Placement& kept);
-    virtual void execute(const Placement& executed);
+    void keep(const Placement& kept) override;
+    void execute(const Placement& executed) override;
     /// Begins after the stall that it brings. What has arrived is kept from the next step on. None
     /// may be under way.
-    virtual void upload(const std::vector<ResidencyGrowth>& growth);
-    void cancel_upload();
+    void upload(const std::vector<ResidencyGrowth>& growth) override;
+    void cancel_upload() override;
 
     /// Nothing runs until the computer is awake and the stall over. To be called before a step.
     void wait_until_awake();

@@ -10,28 +10,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// The copies and the CPU do not want the memory at the same moments (research).
-constexpr double kUploadOverlap = 0.7;
-
 }  // namespace
-
-double cpu_pace_beside_upload(const HardwareProfile& hardware, const SimConditions& conditions) {
-    const double wanted = hardware.cpu_read_gbps * conditions.cpu;
-    if (hardware.unified_memory || wanted <= 0.0) {
-        return 1.0;
-    }
-    const double left = hardware.dram_gbps - hardware.link_gbps * conditions.link;
-    return 1.0 - kUploadOverlap * std::clamp(1.0 - left / wanted, 0.0, 1.0);
-}
-
-HardwareProfile scaled(HardwareProfile hardware, const SimConditions& conditions) {
-    hardware.device_read_gbps *= conditions.device;
-    hardware.device_tflops *= conditions.device;
-    hardware.link_gbps *= conditions.link;
-    hardware.cpu_read_gbps *= conditions.cpu;
-    hardware.cpu_tflops *= conditions.cpu;
-    return hardware;
-}
 
 SimMachine::SimMachine(EventQueue& events, const HardwareProfile& hardware)
     : events_(events),
@@ -65,7 +44,8 @@ void SimMachine::share_memory() {
         cpu_.set_rate(conditions_.cpu * pace);
         return;
     }
-    const double beside = conditions_.uploading ? cpu_pace_beside_upload(h, conditions_) : 1.0;
+    const double beside =
+        conditions_.uploading ? cpu_pace_beside_upload(h, conditions_.shares()) : 1.0;
     cpu_.set_rate(conditions_.cpu * beside);
     const double link = h.link_gbps * conditions_.link * kGiga;
     const double left = h.dram_gbps * kGiga - cpu_.intensity() * cpu_.rate();

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "scheduler/profile/hardware_profile.h"
+#include "scheduler/machine_shares.h"
 #include "scheduler/sim/sim_lane.h"
 
 namespace ballast::scheduler {
@@ -22,6 +22,9 @@ struct SimConditions {
     /// link, as fast as the CPU leaves the memory.
     double spilled = 0.0;
 
+    /// Of the device, the link and the CPU.
+    MachineShares shares() const { return {.device = device, .link = link, .cpu = cpu}; }
+
     friend bool operator==(const SimConditions&, const SimConditions&) = default;
     friend bool operator<(const SimConditions& a, const SimConditions& b) {
         const auto key = [](const SimConditions& of) {
@@ -30,12 +33,6 @@ struct SimConditions {
         return key(a) < key(b);
     }
 };
-
-/// The share of its pace that the CPU keeps beside an upload.
-double cpu_pace_beside_upload(const HardwareProfile& hardware, const SimConditions& conditions);
-
-/// The machine of which others leave this much, as a profile.
-HardwareProfile scaled(HardwareProfile hardware, const SimConditions& conditions);
 
 /// The lanes of one simulation, whose events outlive it. Device and CPU count seconds at full pace,
 /// the link counts bytes. While the CPU reads, the link gets what that leaves of DRAM; on unified

@@ -125,6 +125,7 @@ LiveOutcome play(const TinyFixture& fixture, const LivePlay& played) {
     scheduler::SampleScript script(std::move(*samples), std::chrono::hours(1));
     runtime::EngineParts parts = {.hardware = slow_cpu(), .pauses = &stage.pauses};
     parts.host.faults = played.faults;
+    parts.host.pace = played.pace;
     if (!played.script.empty()) {
         parts.monitor = &script;
         stage.truth = runtime::host_truth(script, stage.clock);
@@ -159,6 +160,38 @@ LiveOutcome play(const TinyFixture& fixture, const LivePlay& played) {
     stage.outcome.last = (*engine)->load();
     stage.outcome.decisions = (*engine)->scheduler().state().decisions;
     return std::move(stage.outcome);
+}
+
+std::string sample_line(int t_ms, std::uint64_t others, const std::string& more) {
+    return "{\"t_ms\":" + std::to_string(t_ms) + ",\"others_bytes\":" + std::to_string(others) +
+           more + "}\n";
+}
+
+std::string first_sample(std::uint64_t others) {
+    return sample_line(0, others, ",\"device_total_bytes\":" + std::to_string(kLiveBudget));
+}
+
+std::vector<std::string> undisturbed(const TinyFixture& fixture, const LivePlay& played) {
+    LivePlay alone = played;
+    alone.script.clear();
+    alone.faults = {};
+    alone.pace = {};
+    alone.on_token = LivePlay().on_token;
+    alone.device = "auto";
+    LiveOutcome outcome = play(fixture, alone);
+    for (const std::string& error : outcome.errors) {
+        EXPECT_EQ(error, "");
+    }
+    return outcome.texts;
+}
+
+void expect_undisturbed(const LiveOutcome& outcome, const std::vector<std::string>& texts) {
+    EXPECT_EQ(outcome.texts, texts);
+    for (const std::string& error : outcome.errors) {
+        EXPECT_EQ(error, "");
+    }
+    EXPECT_FALSE(outcome.over_budget);
+    EXPECT_FALSE(outcome.wrong_books);
 }
 
 }  // namespace ballast::test

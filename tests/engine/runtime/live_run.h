@@ -20,6 +20,7 @@ namespace ballast::test {
 struct LivePlay {
     std::string script = {};  // JSON lines; "" for no monitor
     backend::FaultPlan faults = {};
+    backend::HostPace pace = {};
     int n_jobs = 3;
     int n_prompt = 100;  // tokens of the first job
     int n_tokens = 100;  // of each
@@ -49,7 +50,18 @@ struct LiveOutcome {
     bool wrong_books = false;            // the device's view was another, at some token
 };
 
+constexpr std::uint64_t kLiveBudget = 8ULL << 20U;
+
+/// One sample of a script, and the first one, which says how much the device has: kLiveBudget.
+std::string sample_line(int t_ms, std::uint64_t others, const std::string& more = "");
+std::string first_sample(std::uint64_t others = 0);
+
 LiveOutcome play(const TinyFixture& fixture, const LivePlay& play);
+
+/// The texts of the CPU alone.
+std::vector<std::string> undisturbed(const TinyFixture& fixture, const LivePlay& played = {});
+/// Nothing is lost, nothing differs, and memory is kept to.
+void expect_undisturbed(const LiveOutcome& outcome, const std::vector<std::string>& texts);
 
 /// The machine of these tests: a CPU so slow that any device is worth its hops.
 scheduler::HardwareProfile slow_cpu();

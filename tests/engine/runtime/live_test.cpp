@@ -6,49 +6,17 @@
 namespace ballast::test {
 namespace {
 
-constexpr std::uint64_t kBudget = 8ULL << 20U;
+constexpr std::uint64_t kBudget = kLiveBudget;
 
 TinyModelOptions small_model() {
     return {.n_layers = 3, .type = quant::QuantType::kQ8_0};
 }
 
-/// The texts of the CPU alone.
-std::vector<std::string> undisturbed(const TinyFixture& fixture, const LivePlay& played = {}) {
-    LivePlay alone = played;
-    alone.script.clear();
-    alone.faults = {};
-    alone.on_token = LivePlay().on_token;
-    alone.device = "auto";
-    LiveOutcome outcome = play(fixture, alone);
-    for (const std::string& error : outcome.errors) {
-        EXPECT_EQ(error, "");
-    }
-    return outcome.texts;
-}
-
-/// Nothing is lost, nothing differs, and memory is kept to.
-void expect_undisturbed(const LiveOutcome& outcome, const std::vector<std::string>& texts) {
-    EXPECT_EQ(outcome.texts, texts);
-    for (const std::string& error : outcome.errors) {
-        EXPECT_EQ(error, "");
-    }
-    EXPECT_FALSE(outcome.over_budget);
-    EXPECT_FALSE(outcome.wrong_books);
-}
-
-std::string line(int t_ms, std::uint64_t others, const std::string& more = "") {
-    return "{\"t_ms\":" + std::to_string(t_ms) + ",\"others_bytes\":" + std::to_string(others) +
-           more + "}\n";
-}
-
-std::string first_line(std::uint64_t others = 0) {
-    return line(0, others, ",\"device_total_bytes\":" + std::to_string(kBudget));
-}
-
 TEST(LiveDevice, AGameComesAndGoes) {
     const TinyFixture fixture(small_model());
     LivePlay played;
-    played.script = first_line() + line(500, kBudget, ",\"process\":\"game\"") + line(1200, 0);
+    played.script =
+        first_sample() + sample_line(500, kBudget, ",\"process\":\"game\"") + sample_line(1200, 0);
     const LiveOutcome outcome = play(fixture, played);
     expect_undisturbed(outcome, undisturbed(fixture, played));
     EXPECT_GT(outcome.most_bytes, 0U);
@@ -78,7 +46,7 @@ TEST(LiveDevice, ASmallerShareIsPlannedAnewAndKept) {
     const LiveOutcome before = play(fixture, {.n_tokens = 5});
     LivePlay played;
     const std::uint64_t less = before.last.self_bytes * 3 / 4;
-    played.script = first_line() + line(500, kBudget - less);
+    played.script = first_sample() + sample_line(500, kBudget - less);
     const LiveOutcome outcome = play(fixture, played);
     expect_undisturbed(outcome, undisturbed(fixture, played));
     EXPECT_GT(outcome.last.self_bytes, 0U);
@@ -91,8 +59,8 @@ TEST(LiveDevice, DividedGroupsComeAndGo) {
     const TinyFixture fixture(small_model());
     LivePlay played;
     played.divide_groups = true;
-    played.script = first_line() + line(500, kBudget, ",\"process\":\"game\"") + line(1200, 0) +
-                    line(1800, 0, ",\"event\":\"device_lost\"");
+    played.script = first_sample() + sample_line(500, kBudget, ",\"process\":\"game\"") +
+                    sample_line(1200, 0) + sample_line(1800, 0, ",\"event\":\"device_lost\"");
     bool divided = false;
     for (std::uint64_t budget = 1400000; budget < 1800000; budget += 40000) {
         SCOPED_TRACE(budget);
@@ -119,7 +87,7 @@ TEST(LiveDevice, DividedGroupsComeAndGo) {
 TEST(LiveDevice, WhatOthersHaveAtTheStartIsNotTaken) {
     const TinyFixture fixture(small_model());
     LivePlay played;
-    played.script = first_line(kBudget) + line(1000, 0);
+    played.script = first_sample(kBudget) + sample_line(1000, 0);
     const LiveOutcome outcome = play(fixture, played);
     expect_undisturbed(outcome, undisturbed(fixture, played));
     EXPECT_EQ(outcome.reports.front().self_bytes, 0U);
@@ -164,7 +132,7 @@ TEST(LiveDevice, ALongPromptGivesWayBetweenTwoLayers) {
     const std::vector<std::string> texts = undisturbed(fixture, played);
     int n_within = 0;
     for (int t_ms = 1; t_ms <= 120; t_ms += 4) {
-        played.script = first_line() + line(t_ms, kBudget, ",\"process\":\"game\"");
+        played.script = first_sample() + sample_line(t_ms, kBudget, ",\"process\":\"game\"");
         const LiveOutcome outcome = play(fixture, played);
         EXPECT_EQ(outcome.texts, texts) << t_ms;
         // A layer asks for the time some ten times; the step does some hundred times.
@@ -180,9 +148,9 @@ TEST(LiveDevice, AQuickWaveOfPressureMovesTheShareOnce) {
     const TinyFixture fixture(small_model());
     LivePlay played;
     played.n_tokens = 150;
-    played.script = first_line();
+    played.script = first_sample();
     for (int t_ms = 200; t_ms < 1600; t_ms += 400) {
-        played.script += line(t_ms, kBudget) + line(t_ms + 200, 0);
+        played.script += sample_line(t_ms, kBudget) + sample_line(t_ms + 200, 0);
     }
     const LiveOutcome outcome = play(fixture, played);
     expect_undisturbed(outcome, undisturbed(fixture, played));
@@ -194,8 +162,8 @@ TEST(LiveDevice, AQuickWaveOfPressureMovesTheShareOnce) {
 TEST(LiveDevice, TheComputerSleepsAndWakes) {
     const TinyFixture fixture(small_model());
     LivePlay played;
-    played.script = first_line() + line(500, 0, ",\"event\":\"suspend\"") +
-                    line(1200, 0, ",\"event\":\"resume\"");
+    played.script = first_sample() + sample_line(500, 0, ",\"event\":\"suspend\"") +
+                    sample_line(1200, 0, ",\"event\":\"resume\"");
     const LiveOutcome outcome = play(fixture, played);
     expect_undisturbed(outcome, undisturbed(fixture, played));
     EXPECT_EQ(outcome.reports[60].self_bytes, 0U);
@@ -207,7 +175,7 @@ TEST(LiveDevice, TheComputerSleepsAndWakes) {
 TEST(LiveDevice, ADeviceThatTheScriptLosesIsTriedAgain) {
     const TinyFixture fixture(small_model());
     LivePlay played;
-    played.script = first_line() + line(500, 0, ",\"event\":\"device_lost\"");
+    played.script = first_sample() + sample_line(500, 0, ",\"event\":\"device_lost\"");
     const LiveOutcome outcome = play(fixture, played);
     expect_undisturbed(outcome, undisturbed(fixture, played));
     EXPECT_EQ(outcome.reports[60].level, scheduler::LoadLevel::kDegraded);
@@ -238,7 +206,7 @@ TEST(LiveFaults, ADeviceLostAtAnySubmissionCostsNoTokenAndNoRequest) {
 TEST(LiveFaults, CopiesOnTheHostSpareMostOfTheWorkAfterALoss) {
     const TinyFixture fixture(small_model());
     LivePlay played;
-    played.script = first_line() + line(1500, 0, ",\"event\":\"device_lost\"");
+    played.script = first_sample() + sample_line(1500, 0, ",\"event\":\"device_lost\"");
     played.on_token = [](int n, scheduler::Pauses&) {
         if (n == 148) {
             // What is ordered by now has crossed when the device is lost.
@@ -253,7 +221,7 @@ TEST(LiveFaults, CopiesOnTheHostSpareMostOfTheWorkAfterALoss) {
     const LiveOutcome without = play(fixture, without_copies);
     expect_undisturbed(without, texts);
     LivePlay whole = played;
-    whole.script = first_line();
+    whole.script = first_sample();
     const int n_rows = play(fixture, whole).n_rows;
     // Three prompts of 204 tokens, and some 50 tokens of each reply, are fed once more.
     EXPECT_GT(without.n_rows, n_rows + 300);
