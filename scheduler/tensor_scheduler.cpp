@@ -21,7 +21,6 @@ constexpr std::size_t kGroupsPerStep = 2048;
 // The forecast follows the cost model after this many steps.
 constexpr int kStepsToRefresh = 64;
 constexpr double kSmoothing = 1.0 / 8.0;
-constexpr int kPrefillTokens = 512;
 // Plans for parts of the device are made in steps of this share of it, or of so many bytes.
 constexpr double kMemorySteps = 256.0;
 constexpr double kMemoryStepLeast = 64.0 * 1024.0;
@@ -126,7 +125,7 @@ Plan TensorScheduler::best_plan(double device_bytes, const MachineShares& shares
                                          .memory_bytes = usable(device_bytes),
                                          .reserve = setup_.reserve,
                                          .depth = setup_.context / 2,
-                                         .prefill_tokens = kPrefillTokens,
+                                         .prefill_tokens = setup_.prefill_tokens,
                                          .prefill_weight = 4.0,
                                          .decode_weight = 1.0,
                                          .ladder = setup_.ladder});
@@ -226,7 +225,7 @@ void TensorScheduler::adopt(Plan next,
 }
 
 Forecast TensorScheduler::forecast(const Placement& placement, double device_bytes) const {
-    Forecast forecast = {.depth = setup_.context / 2, .prefill_tokens = kPrefillTokens};
+    Forecast forecast = {.depth = setup_.context / 2, .prefill_tokens = setup_.prefill_tokens};
     const StepShape decode = {.tokens = 1, .depth = forecast.depth};
     const StepShape prefill = {.tokens = forecast.prefill_tokens, .depth = 0};
     const CostModel costs = plan_costs();

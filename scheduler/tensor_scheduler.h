@@ -27,6 +27,7 @@ struct SchedulerSetup {
     double device_bytes = 0.0;                     // for weights, KV cache and ring; 0: no device
     KvReserve reserve = {};
     int context = 4096;
+    int prefill_tokens = 512;  // of a prompt, for which what streams crosses once
     /// Plans follow the profile, whatever steps have taken: for a device that only plays one.
     bool plans_by_profile = false;
     Ladder ladder = {};  // what the executor can do

@@ -8,11 +8,6 @@
 
 namespace ballast::runtime {
 
-namespace {
-
-/// How many of `wanted` tokens from this position end at a multiple of the grain, or all that is
-/// left of the prompt. Prompts are cut at absolute positions, so that the cut does not depend on
-/// what else runs.
 int cut_chunk(std::int64_t position, int wanted, int left) {
     if (left <= wanted) {
         return left;
@@ -20,8 +15,6 @@ int cut_chunk(std::int64_t position, int wanted, int left) {
     const std::int64_t end = (position + wanted) / kPrefillGrain * kPrefillGrain;
     return static_cast<int>(std::max<std::int64_t>(end - position, 0));
 }
-
-}  // namespace
 
 Batch::Batch(int rows_max, int sequences_max) {
     tokens_.reserve(static_cast<std::size_t>(rows_max));

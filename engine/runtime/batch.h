@@ -11,6 +11,11 @@
 
 namespace ballast::runtime {
 
+/// How many of `wanted` tokens from this position end at a multiple of the grain, or all that is
+/// left of the prompt. Prompts are cut at absolute positions, so that the cut does not depend on
+/// what else runs.
+int cut_chunk(std::int64_t position, int wanted, int left);
+
 /// Built anew for each step, in memory taken once. Engine thread.
 class Batch {
   public:

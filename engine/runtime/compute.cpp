@@ -58,7 +58,10 @@ scheduler::TensorCatalog catalog_for(const model::Model& model, kernels::KvType 
 }
 
 ExecutorLimits limits_of(const ComputeShape& shape) {
-    return {.rows = shape.rows, .outputs = shape.outputs, .context = shape.context};
+    return {.rows = shape.rows,
+            .outputs = shape.outputs,
+            .context = shape.context,
+            .super_rows = shape.super_rows};
 }
 
 /// Who watches what device and CPU touch; null: nobody.
@@ -205,10 +208,19 @@ void Compute::add_scheduler(std::int64_t kv_tokens) {
             .device_bytes = static_cast<double>(room_of(first_device_bytes())),
             .reserve = {.tokens = kv_tokens},
             .context = shape_.context,
+            .prefill_tokens = planned_prompt(),
             // Without a pace the device "host" is as slow as the cores that it shares.
             .plans_by_profile = !shape_.host.pace.is_set(),
             .ladder = ladder_for(options_)},
         clock_);
+}
+
+int Compute::planned_prompt() const {
+    if (shape_.super_rows == 0) {
+        return std::max(options_.prefill_chunk, 2);
+    }
+    return std::clamp(
+        std::min(shape_.super_rows, shape_.context / 2), 2, scheduler::kPlannedPromptMax);
 }
 
 void Compute::set_measured_hardware(scheduler::HardwareProfile hardware) {

@@ -34,6 +34,7 @@ struct ComputeShape {
     int context = 0;  // positions of one sequence
     int rows = 0;
     int outputs = 0;
+    int super_rows = 0;  // of a super-chunk; 0: there are none
     /// What goes where, if a device is wanted; null: what the scheduler decides.
     std::shared_ptr<const scheduler::Plan> plan = nullptr;
     /// This machine as it was measured; nothing if it was not.
@@ -151,6 +152,8 @@ class Compute {
                                                   const EngineOptions& options,
                                                   const ComputeShape& shape);
     void add_scheduler(std::int64_t kv_tokens);
+    /// Tokens of a prompt that stands for all, as far as they cross together.
+    int planned_prompt() const;
     std::optional<scheduler::HardwareProfile> for_plans(
         const std::optional<scheduler::HardwareProfile>& measured) const;
     Status add_device(std::shared_ptr<const scheduler::Plan> plan, std::uint64_t device_bytes);

@@ -164,13 +164,13 @@ bool DeviceSide::take_for_steps(std::uint64_t budget_bytes) {
          {&GroupResidency::prefill_streamed, &GroupResidency::streamed}) {
         const auto& programs = compiled();
         const std::array<const StepProgram*, 2> both = {&programs[0], &programs[1]};
-        if (ring_.fits(both)) {
+        if (ring_.fits(both, shares_ring())) {
             return all;
         }
         ring_.release();
         const std::uint64_t used = setup_.backend->memory_use().bytes;
-        if (used + WeightRing::bytes_for(both) <= budget_bytes) {
-            if (const Status status = ring_.reserve(both)) {
+        if (used + WeightRing::bytes_for(both, shares_ring()) <= budget_bytes) {
+            if (const Status status = ring_.reserve(both, shares_ring())) {
                 return all;
             }
             ring_.release();

@@ -180,7 +180,7 @@ void DeviceSide::upload() {
 void DeviceSide::take_ring() {
     const auto& programs = compiled();
     const std::array<const StepProgram*, 2> both = {&programs[0], &programs[1]};
-    Status status = ring_.reserve(both);
+    Status status = ring_.reserve(both, shares_ring());
     if (status) {
         return;
     }

@@ -117,6 +117,8 @@ class DeviceSide {
 
   private:
     explicit DeviceSide(const Setup& setup);
+    /// In super-chunks each kind of step has some of the ring's places.
+    bool shares_ring() const { return setup_.limits.super_rows > 0; }
     /// Keeps groups on the CPU whose ops the device has no kernels for.
     void check_kernels();
     Status take_step_memory();

@@ -15,33 +15,13 @@
 #include "engine/runtime/compute.h"
 #include "engine/runtime/device_choice.h"
 #include "engine/runtime/engine_checks.h"
+#include "engine/runtime/idle_turns.h"
 #include "engine/runtime/live_device.h"
+#include "engine/runtime/prefill_pace.h"
 #include "engine/runtime/sequence.h"
+#include "engine/runtime/super_chunk.h"
 
 namespace ballast::runtime {
-
-namespace {
-
-// How long a prefill micro-batch may take: cancellation is noticed between two, and with others
-// decoding each one is a pause in their text.
-constexpr double kPrefillSecondsAlone = 1.0;
-constexpr double kPrefillSecondsShared = 0.25;
-constexpr Nanoseconds kIdleWait = std::chrono::milliseconds(500);
-// A conversation's next request, and the first one after the start, come within this time and are
-// not to meet a slice of the idle task.
-constexpr Nanoseconds kQuietBeforeIdleTask = std::chrono::seconds(1);
-
-std::vector<TokenId> end_ids_of(const tokenizer::Tokenizer& tokenizer) {
-    std::vector<TokenId> ids;
-    for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
-        if (tokenizer.is_end_of_generation(id)) {
-            ids.push_back(id);
-        }
-    }
-    return ids;
-}
-
-}  // namespace
 
 struct Engine::State {
     State(const LoadedModel& loaded,
@@ -55,7 +35,8 @@ struct Engine::State {
           source(jobs),
           observer(hears),
           clock(time),
-          live(load, time) {}
+          live(load, time),
+          pace(wanted.prefill_chunk) {}
 
     void loop(StopToken stop);
     void take_jobs();
@@ -63,27 +44,26 @@ struct Engine::State {
     Status check_file();
     Status check_job(const Job& job);
     void start_job(std::shared_ptr<Job> job);
-    static JobStats unstarted_stats(const Job& job, Nanoseconds now);
     /// Ends a job that has not started.
     void refuse(const Job& job, const Error& error);
     void drop_cancelled();
-    /// Waits for a job, or does a slice of the idle task.
-    void pass_idle_time();
-    void run_idle_slice();
     Status step_or_error();
     /// Brings the device's share up to date; then work is at hand, or not.
     Status follow_load(bool working);
     /// Whatever has become of keys and values.
     void go_on(LiveDevice::Kv kv);
     Status step();
+    /// A piece of the super-chunk.
+    Status step_of_chunk();
+    /// The device did not do its work; the step is to be done again if there is no error.
+    Status device_failed(const Error& error);
     /// The batch's forward pass. False: it has to be done again, on a device's share that changed.
     Result<bool> run_batch();
-    void sample_members();
+    void sample(const Batch::Member& member);
     /// Counts the job's end and takes it from `running`; its sink is told by the caller.
-    std::unique_ptr<Sequence> retire(std::size_t index, const char* outcome);
+    std::unique_ptr<Sequence> retire(const Sequence& ended, const char* outcome);
     void fail_all(const Error& error);
-    int prefill_budget() const;
-    void note_prefill_pace(int n_tokens, Nanoseconds duration);
+    bool anyone_decodes() const;
     void report_load();
 
     const LoadedModel& model;
@@ -98,10 +78,9 @@ struct Engine::State {
     std::string device_at_start;
     std::unique_ptr<Batch> batch;
     std::vector<std::unique_ptr<Sequence>> running;  // oldest first
-    double prefill_pace = 0.0;      // tokens a second, 0 before the first micro-batch
-    IdleTask* idle_task = nullptr;  // null once it has ended
-    bool idle_slice_fresh = false;  // no job can have disturbed it
-    Nanoseconds last_busy{0};
+    PrefillPace pace;
+    SuperChunk chunk;
+    IdleTurns idle_turns;
 
     std::atomic<bool> idle{true};
     std::atomic<std::int64_t> progress_ns{0};
@@ -136,9 +115,12 @@ Result<std::unique_ptr<Engine>> Engine::create(const LoadedModel& model,
                                  .context = state->context,
                                  .rows = rows,
                                  .outputs = options.parallel,
+                                 .super_rows = std::min(options.super_chunk, state->context),
+                                 .plan = std::move(parts.plan),
                                  .hardware = std::move(parts.hardware),
                                  .device_bytes = state->live.first_budget(),
-                                 .host = std::move(parts.host)}));
+                                 .host = std::move(parts.host),
+                                 .cpu_pace = parts.cpu_pace}));
     state->live.take_over(*state->compute);
     state->device_at_start = state->compute->device_summary();
     state->batch = std::make_unique<Batch>(rows, options.parallel);
@@ -153,11 +135,11 @@ Engine::~Engine() {
 }
 
 void Engine::set_idle_task(IdleTask& task) {
-    state_->idle_task = &task;
+    state_->idle_turns.set_task(task);
 }
 
 void Engine::start() {
-    state_->last_busy = state_->clock.now();
+    state_->idle_turns.busy(state_->clock.now());
     state_->progress_ns.store(state_->clock.now().count());
     state_->thread.start("engine", [state = state_.get()](StopToken stop) { state->loop(stop); });
 }
@@ -184,7 +166,6 @@ const scheduler::TensorCatalog& Engine::catalog() const {
 const scheduler::TensorScheduler& Engine::scheduler() const {
     return state_->compute->scheduler();
 }
-
 LoadReport Engine::load() const {
     return state_->live.report();
 }
@@ -219,13 +200,10 @@ void Engine::State::loop(StopToken stop) {
             if (Status status = follow_load(false); !status) {
                 log_error("{}", status.error().message);
             }
-            pass_idle_time();
+            idle_turns.pass(source, *compute, clock.now());
             continue;
         }
-        last_busy = clock.now();
-        if (std::exchange(idle_slice_fresh, false) && idle_task != nullptr) {
-            idle_task->drop_slice();
-        }
+        idle_turns.busy(clock.now());
         if (Status status = step_or_error(); !status) {
             log_error("a step failed: {}", status.error().message);
             fail_all(status.error());
@@ -237,30 +215,6 @@ void Engine::State::loop(StopToken stop) {
     }
     report_load();
     idle.store(true);
-}
-
-void Engine::State::pass_idle_time() {
-    idle_slice_fresh = false;
-    const Nanoseconds quiet = clock.now() - last_busy;
-    if (idle_task == nullptr) {
-        source.wait(kIdleWait);
-    } else if (quiet < kQuietBeforeIdleTask) {
-        source.wait(std::min<Nanoseconds>(kIdleWait, kQuietBeforeIdleTask - quiet));
-    } else {
-        run_idle_slice();
-    }
-}
-
-void Engine::State::run_idle_slice() {
-    try {
-        if (!idle_task->run_slice(*compute)) {
-            idle_task = nullptr;
-        }
-        idle_slice_fresh = true;
-    } catch (const std::exception& error) {
-        log_warning("the engine's idle task ends: {}", error.what());
-        idle_task = nullptr;
-    }
 }
 
 void Engine::State::take_jobs() {
@@ -277,10 +231,6 @@ void Engine::State::take_jobs() {
             start_job(std::move(job));
         }
     }
-}
-
-JobStats Engine::State::unstarted_stats(const Job& job, Nanoseconds now) {
-    return {.prompt_tokens = static_cast<int>(job.prompt.size()), .queued = now - job.created};
 }
 
 void Engine::State::refuse(const Job& job, const Error& error) {
@@ -330,41 +280,33 @@ void Engine::State::start_job(std::shared_ptr<Job> job) {
 void Engine::State::drop_cancelled() {
     for (std::size_t i = running.size(); i > 0; --i) {
         if (running[i - 1]->cancelled()) {
-            retire(i - 1, "cancelled");
+            retire(*running[i - 1], "cancelled");
         }
     }
 }
 
-std::unique_ptr<Sequence> Engine::State::retire(std::size_t index, const char* outcome) {
-    std::unique_ptr<Sequence> sequence = std::move(running[index]);
+std::unique_ptr<Sequence> Engine::State::retire(const Sequence& ended, const char* outcome) {
+    const auto found = std::find_if(running.begin(), running.end(), [&](const auto& candidate) {
+        return candidate.get() == &ended;
+    });
+    std::unique_ptr<Sequence> sequence = std::move(*found);
+    running.erase(found);
+    chunk.forget(*sequence, compute->executor());
     observer.on_job_ended(outcome, sequence->stats());
-    running.erase(running.begin() + static_cast<std::ptrdiff_t>(index));
     return sequence;
 }
 
 void Engine::State::fail_all(const Error& error) {
+    chunk.drop(compute->executor());
     while (!running.empty()) {
         const char* outcome = error.code == ErrorCode::kCancelled ? "cancelled" : "error";
-        retire(running.size() - 1, outcome)->fail_with(error);
+        retire(*running.back(), outcome)->fail_with(error);
     }
 }
 
-int Engine::State::prefill_budget() const {
-    const bool shared = std::any_of(
+bool Engine::State::anyone_decodes() const {
+    return std::any_of(
         running.begin(), running.end(), [](const auto& sequence) { return sequence->decoding(); });
-    if (prefill_pace <= 0.0) {
-        return kPrefillGrain;
-    }
-    const double wanted = prefill_pace * (shared ? kPrefillSecondsShared : kPrefillSecondsAlone);
-    const int grains = static_cast<int>(std::min(wanted / kPrefillGrain, 1e6));
-    return std::clamp(grains * kPrefillGrain, kPrefillGrain, options.prefill_chunk);
-}
-
-void Engine::State::note_prefill_pace(int n_tokens, Nanoseconds duration) {
-    // Only steps that are mostly prefill say something about its pace.
-    if (n_tokens >= kPrefillGrain && duration.count() > 0) {
-        prefill_pace = n_tokens / to_seconds(duration);
-    }
 }
 
 Status Engine::State::step_or_error() {
@@ -399,16 +341,19 @@ Status Engine::State::follow_load(bool working) {
     return {};
 }
 
+Status Engine::State::device_failed(const Error& error) {
+    chunk.drop(compute->executor());
+    BALLAST_TRY(const LiveDevice::Kv kv, live.step_failed(error));
+    go_on(kv);
+    return {};
+}
+
 Result<bool> Engine::State::run_batch() {
     Executor& executor = compute->executor();
     compute->recovery().before_step(batch->input().sequences);
-    const auto failed = [&](const Error& error) -> Result<bool> {
-        BALLAST_TRY(const LiveDevice::Kv kv, live.step_failed(error));
-        go_on(kv);
-        return false;
-    };
     if (const Status status = executor.begin(batch->input()); !status) {
-        return failed(status.error());
+        BALLAST_TRY_STATUS(device_failed(status.error()));
+        return false;
     }
     const int n_segments = model.model->ops().n_segments();
     // A step with a prompt can take longer than others may wait; between two layers it can be left.
@@ -420,7 +365,8 @@ Result<bool> Engine::State::run_batch() {
         }
         const Status status = executor.run_segments(segment, segment + stride);
         if (!status) {
-            return failed(status.error());
+            BALLAST_TRY_STATUS(device_failed(status.error()));
+            return false;
         }
     }
     compute->recovery().after_step(batch->input().sequences);
@@ -429,8 +375,21 @@ Result<bool> Engine::State::run_batch() {
 
 Status Engine::State::step() {
     report_load();
-    BALLAST_TRY_STATUS(follow_load(true));
-    BALLAST_TRY_STATUS(batch->build(running, prefill_budget()));
+    if (chunk.is_running() && live.is_overdue()) {
+        chunk.drop(compute->executor());
+    }
+    if (!chunk.is_running()) {
+        BALLAST_TRY_STATUS(follow_load(true));
+        const Status begun = chunk.begin(compute->executor(), running, pace, clock.now());
+        if (!begun) {
+            return device_failed(begun.error());
+        }
+    }
+    const bool in_chunk = chunk.is_running();
+    if (in_chunk && !(anyone_decodes() && chunk.has_held_up(clock.now()))) {
+        return step_of_chunk();
+    }
+    BALLAST_TRY_STATUS(batch->build(running, in_chunk ? 0 : pace.step_tokens(anyone_decodes())));
     const Nanoseconds begin = clock.now();
     BALLAST_TRY(const bool done, run_batch());
     if (!done) {
@@ -440,44 +399,62 @@ Status Engine::State::step() {
     live.step_took(duration);
     BALLAST_TRY_STATUS(check_file());
     observer.on_step(batch->n_prefill(), batch->n_decode(), duration);
-    note_prefill_pace(batch->n_prefill(), duration);
-    if (batch->n_prefill() == 0 && batch->n_decode() == 1 && !batch->input().output_rows.empty()) {
+    pace.note(batch->n_prefill(), duration);
+    const bool alone = batch->n_prefill() == 0 && batch->n_decode() == 1 && !in_chunk;
+    if (alone && !batch->input().output_rows.empty()) {
         const std::int64_t depth = batch->input().sequences.front().first_position;
         compute->note_decode(static_cast<int>(depth), duration);
     }
-    sample_members();
+    for (const Batch::Member& member : batch->members()) {
+        sample(member);
+    }
+    chunk.gave_way(clock.now(), duration);
     return {};
 }
 
-void Engine::State::sample_members() {
+Status Engine::State::step_of_chunk() {
+    const Nanoseconds before = chunk.duration();
+    if (const Status status = chunk.run(compute->executor(), compute->recovery(), clock); !status) {
+        return device_failed(status.error());
+    }
+    live.step_took(chunk.duration() - before);
+    BALLAST_TRY_STATUS(check_file());
+    const std::vector<SuperChunk::Fed> fed = chunk.take_fed();
+    if (!fed.empty() && chunk.is_first_fed()) {
+        observer.on_step(chunk.n_tokens(), 0, chunk.duration());
+        pace.note(chunk.n_tokens(), chunk.duration());
+    }
+    for (const SuperChunk::Fed& each : fed) {
+        sample({.sequence = each.sequence,
+                .n_tokens = each.n_tokens,
+                .output = each.has_logits ? 0 : -1});
+    }
+    return {};
+}
+
+void Engine::State::sample(const Batch::Member& member) {
     const Nanoseconds now = clock.now();
-    for (const Batch::Member& member : batch->members()) {
-        Sequence& sequence = *member.sequence;
-        sequence.advance(member.n_tokens);
-        if (member.output < 0) {
-            continue;
-        }
-        const bool first = sequence.stats().completion_tokens == 0;
-        const Nanoseconds last = sequence.last_token_time();
-        const Result<bool> ended = sequence.accept(compute->executor().logits(member.output), now);
-        if (first) {
-            observer.on_first_token(now - sequence.job().created);
-        } else {
-            observer.on_inter_token(now - last);
-        }
-        if (ended && !*ended) {
-            sequence.deliver();
-            continue;
-        }
-        const auto found = std::find_if(running.begin(), running.end(), [&](const auto& candidate) {
-            return candidate.get() == &sequence;
-        });
-        const auto index = static_cast<std::size_t>(found - running.begin());
-        if (ended) {
-            retire(index, sequence.reason() == FinishReason::kStop ? "stop" : "length")->deliver();
-        } else {
-            retire(index, "error")->fail_with(ended.error());
-        }
+    Sequence& sequence = *member.sequence;
+    sequence.advance(member.n_tokens);
+    if (member.output < 0) {
+        return;
+    }
+    const bool first = sequence.stats().completion_tokens == 0;
+    const Nanoseconds last = sequence.last_token_time();
+    const Result<bool> ended = sequence.accept(compute->executor().logits(member.output), now);
+    if (first) {
+        observer.on_first_token(now - sequence.job().created);
+    } else {
+        observer.on_inter_token(now - last);
+    }
+    if (ended && !*ended) {
+        sequence.deliver();
+        return;
+    }
+    if (ended) {
+        retire(sequence, sequence.reason() == FinishReason::kStop ? "stop" : "length")->deliver();
+    } else {
+        retire(sequence, "error")->fail_with(ended.error());
     }
 }
 

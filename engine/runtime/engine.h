@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/backend/host_backend.h"
+#include "engine/backend/paced_cpu.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "engine/base/thread.h"
@@ -30,6 +31,10 @@ struct EngineParts {
     const scheduler::Pauses* pauses = nullptr;  // after a change of it the source is woken
     /// The device "host": its pace, faults, and what befalls it.
     backend::HostOptions host = {};
+    /// The CPU as a slower one, for reports.
+    backend::CpuPace cpu_pace = {};
+    /// What goes where; null: what the scheduler decides.
+    std::shared_ptr<const scheduler::Plan> plan = nullptr;
     /// Beside the rules' defaults; the memory follows from the options.
     scheduler::LoadRules rules = {};
 };

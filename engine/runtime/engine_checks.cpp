@@ -44,4 +44,18 @@ Status check_job(const Job& job, int vocabulary, int context) {
     return {};
 }
 
+std::vector<TokenId> end_ids_of(const tokenizer::Tokenizer& tokenizer) {
+    std::vector<TokenId> ids;
+    for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
+        if (tokenizer.is_end_of_generation(id)) {
+            ids.push_back(id);
+        }
+    }
+    return ids;
+}
+
+JobStats unstarted_stats(const Job& job, Nanoseconds now) {
+    return {.prompt_tokens = static_cast<int>(job.prompt.size()), .queued = now - job.created};
+}
+
 }  // namespace ballast::runtime

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "engine/backend/op_access.h"
-#include "engine/backend/put_or_wait.h"
 #include "engine/base/check.h"
+#include "engine/base/log.h"
 
 namespace ballast::runtime {
 
@@ -71,6 +71,10 @@ Result<std::unique_ptr<Executor>> Executor::create(const Parts& parts,
 }
 
 void Executor::follow_device() {
+    BALLAST_CHECK(!in_super_);
+    // What the ring's places are may have changed with the share.
+    super_.reset();
+    super_asked_ = false;
     std::array<StepProgram, kStepKinds.size()> programs = parts_.device->programs();
     make_room_for(programs);
     binding_.bind_again(std::move(programs));
@@ -98,25 +102,40 @@ void Executor::make_room_for(const std::array<StepProgram, kStepKinds.size()>& p
 Status Executor::begin(const backend::StepInput& input) {
     BALLAST_CHECK(input.n_rows() <= limits_.rows);
     BALLAST_CHECK(static_cast<int>(input.output_rows.size()) <= limits_.outputs);
-    kind_ = input.n_decode_rows == input.n_rows() ? StepKind::kDecode : StepKind::kPrefill;
+    const bool decodes = input.n_decode_rows == input.n_rows();
+    BALLAST_CHECK(decodes || !in_super_);
+    const StepKind kind = decodes ? StepKind::kDecode : StepKind::kPrefill;
+    BoundStep* step = &binding_.step(kind);
+    WeightRing* ring = parts_.device != nullptr ? &parts_.device->ring() : nullptr;
+    if (in_super_ && super_->between() != nullptr) {
+        step = super_->between();
+        ring = &super_->between_ring();
+    }
+    begin_run(kind, *step, ring);
     for (backend::StepContext& context : bound().contexts) {
         context.input = input;
     }
     binding_.fill_rope(input);
+    if (bound().program.tiles.empty()) {
+        return {};
+    }
+    return told_of_loss(ring->begin(bound().program, kind, parts_.model.weights().views()));
+}
+
+void Executor::begin_run(StepKind kind, BoundStep& step, WeightRing* ring) {
+    kind_ = kind;
+    bound_ = &step;
+    ring_ = ring;
+    frees_tiles_ = true;
     angles_sent_ = false;
     times_.clear();
     std::fill(fetches_.begin(), fetches_.end(), std::nullopt);
     waited_ = Nanoseconds(0);
     waited_before_run_ = Nanoseconds(0);
-    if (bound().program.tiles.empty()) {
-        return {};
-    }
-    return told_of_loss(
-        parts_.device->ring().begin(bound().program, kind_, parts_.model.weights().views()));
 }
 
 int Executor::rows_of(backend::RowDomain rows) const {
-    const backend::StepInput& input = binding_.step(kind_).contexts[0].input;
+    const backend::StepInput& input = bound().contexts[0].input;
     return rows == backend::RowDomain::kAll ? input.n_rows()
                                             : static_cast<int>(input.output_rows.size());
 }
@@ -223,15 +242,6 @@ Status Executor::run_on_cpu(std::span<const StepAction> runs) {
     return {};
 }
 
-template <class Put>
-Status Executor::put(const LaneSpan& span, const Put& put, std::optional<backend::Event> tile) {
-    const PutBehind behind{.last = last_, .tile = tile, .put_at = parts_.clock.now()};
-    BALLAST_TRY_STATUS(
-        backend::put_or_wait(last_, put, [this](backend::Event event) { return wait(event); }));
-    parts_.log.put(span, *last_, behind);
-    return {};
-}
-
 LaneSpan Executor::crossing(TransferDirection direction, const backend::Strips& strips) {
     const std::size_t n_bytes = strips.total_bytes();
     parts_.log.stats().count(direction, TransferReason::kActivations, n_bytes);
@@ -248,7 +258,7 @@ Status Executor::run_on_device(std::span<const StepAction> runs) {
     const int tile = runs.front().tile;
     std::optional<backend::Event> loaded;
     if (tile >= 0) {
-        loaded = parts_.device->ring().order_after(tile);
+        loaded = ring_->order_after(tile);
     }
     const std::size_t first = runs.front().begin;
     const auto ops =
@@ -263,7 +273,7 @@ Status Executor::run_on_device(std::span<const StepAction> runs) {
     BALLAST_TRY_STATUS(put(span, submit, loaded));
     times_.push_back(time);
     submitted_.push_back({times_.size() - 1, *last_});
-    return tile >= 0 ? parts_.device->ring().free(tile, *last_) : Status();
+    return tile >= 0 && frees_tiles_ ? ring_->free(tile, *last_) : Status();
 }
 
 Status Executor::send_angles() {
@@ -272,8 +282,9 @@ Status Executor::send_angles() {
     }
     backend::Backend& device = parts_.device->backend();
     const auto rows = static_cast<std::size_t>(rows_of(backend::RowDomain::kAll));
-    for (std::size_t i = 0; i < binding_.rope().size(); ++i) {
-        const backend::RopeView& from = binding_.rope()[i];
+    const std::span<const backend::RopeView> rope = bound().contexts[0].rope;
+    for (std::size_t i = 0; i < rope.size(); ++i) {
+        const backend::RopeView& from = rope[i];
         const DeviceSide::Angles& to = parts_.device->angles()[i];
         const backend::Strips strips{.row_bytes = rows * from.half * sizeof(float)};
         if (!bound().program.device_tables[i] || strips.row_bytes == 0) {
@@ -373,7 +384,8 @@ void Executor::abandon_device() {
     if (parts_.device == nullptr) {
         return;
     }
-    for (const auto& event : {last_, parts_.device->ring().last_copy()}) {
+    const auto copy = ring_ != nullptr ? ring_->last_copy() : std::nullopt;
+    for (const auto& event : {last_, copy}) {
         if (event) {
             // What it says is known already: the step has failed.
             static_cast<void>(parts_.device->backend().wait(*event));

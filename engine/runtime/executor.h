@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/put_or_wait.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "engine/cache/kv_cache.h"
@@ -19,6 +20,7 @@
 #include "engine/runtime/step_binding.h"
 #include "engine/runtime/step_memory.h"
 #include "engine/runtime/step_program.h"
+#include "engine/runtime/super_binding.h"
 
 namespace ballast::runtime {
 
@@ -64,6 +66,29 @@ class Executor {
     Status begin(const backend::StepInput& input);
     Status run_segments(int first, int last);
 
+    // A super-chunk (super_chunk.h): rows of prompts that go through the model together, stage by
+    // stage (super_stages.h), in micro-batches that are each within the limits of a step. What
+    // streams crosses once for all of them. Whole steps of generated tokens may be run in between,
+    // with begin() and run_segments() or run().
+
+    /// Null where nothing streams in prompts, or the limits ask for none.
+    const SuperBinding* super();
+    struct SuperPart {
+        std::size_t stage = 0;
+        int first_row = 0;  // of the micro-batch, among all rows
+        /// No other micro-batch runs this stage after this one.
+        bool is_last = false;
+    };
+    /// Begins; `outputs`: some row's logits are wanted.
+    Status begin_super(bool outputs);
+    /// One stage of one micro-batch, whose earlier stages have been run. The head's is for those
+    /// with logits.
+    Status run_super(const backend::StepInput& input, const SuperPart& part);
+    /// All micro-batches have run this stage.
+    Status leave_stage(std::size_t stage);
+    /// Ends, done or not.
+    void end_super();
+
     /// Logits of the i-th output row of the last pass: [vocabulary]; may be changed by the caller.
     std::span<float> logits(int output);
     /// Of the last pass, in the order in which they ran.
@@ -81,7 +106,9 @@ class Executor {
     explicit Executor(const Parts& parts);
     void make_room_for(const std::array<StepProgram, kStepKinds.size()>& programs);
 
-    BoundStep& bound() { return binding_.step(kind_); }
+    BoundStep& bound() { return *bound_; }
+    const BoundStep& bound() const { return *bound_; }
+    void begin_run(StepKind kind, BoundStep& step, WeightRing* ring);
     int rows_of(backend::RowDomain rows) const;
     Status run_actions(std::span<const StepAction> actions);
     /// These are runs of one side that may be done at once.
@@ -100,6 +127,8 @@ class Executor {
                std::optional<backend::Event> tile = std::nullopt);
     /// A copy of an activation, which is counted.
     LaneSpan crossing(TransferDirection direction, const backend::Strips& strips);
+    Status bring_carried(const SuperStage& stage, int first_row);
+    Status keep_carried(const SuperStage& stage, int first_row);
     /// Waits for all that the compute queue has, and notes the times.
     Status join_device();
     void abandon_device();
@@ -110,7 +139,15 @@ class Executor {
     Parts parts_;
     ExecutorLimits limits_;
     StepBinding binding_;
+    std::unique_ptr<SuperBinding> super_;
+    bool super_asked_ = false;
+    bool in_super_ = false;
+    std::size_t head_begun_ = 0;  // micro-batches that have run the head of the super-chunk
+    // Of the run at hand:
     StepKind kind_ = StepKind::kDecode;
+    BoundStep* bound_ = nullptr;
+    WeightRing* ring_ = nullptr;  // that its tiles are in; null: it has none
+    bool frees_tiles_ = true;     // nobody else reads them after this run
     std::vector<OpTime> times_;
     std::vector<Submitted> submitted_;
     std::vector<std::optional<backend::Event>> fetches_;  // by number
@@ -121,5 +158,14 @@ class Executor {
     Nanoseconds waited_{0};
     Nanoseconds waited_before_run_{0};
 };
+
+template <class Put>
+Status Executor::put(const LaneSpan& span, const Put& put, std::optional<backend::Event> tile) {
+    const PutBehind behind{.last = last_, .tile = tile, .put_at = parts_.clock.now()};
+    BALLAST_TRY_STATUS(
+        backend::put_or_wait(last_, put, [this](backend::Event event) { return wait(event); }));
+    parts_.log.put(span, *last_, behind);
+    return {};
+}
 
 }  // namespace ballast::runtime

@@ -17,6 +17,7 @@ struct EngineOptions {
     int context = 0;              // tokens one request may use; 0: the model's own, 8192 at most
     int parallel = 4;             // sequences that run at the same time
     int prefill_chunk = 512;      // most prompt tokens of one micro-batch
+    int super_chunk = 8192;       // most that share a crossing of what streams; at most a context
     std::string kv_type = "f16";  // "f16" or "f32"
     std::string force_isa = {};   // "" or a name of engine/base/cpu_features.h
     /// Measure the machine in idle gaps, where that has not been done yet.

@@ -41,8 +41,12 @@ std::span<const TokenId> Sequence::next_tokens(int n) const {
         return std::span<const TokenId>(generated_)
             .subspan(static_cast<std::size_t>(position_) - job_->prompt.size(), 1);
     }
+    return prompt_tokens(0, n);
+}
+
+std::span<const TokenId> Sequence::prompt_tokens(int skip, int n) const {
     return std::span<const TokenId>(job_->prompt)
-        .subspan(static_cast<std::size_t>(position_), static_cast<std::size_t>(n));
+        .subspan(static_cast<std::size_t>(position_ + skip), static_cast<std::size_t>(n));
 }
 
 void Sequence::rewind(std::int64_t n_kept) {

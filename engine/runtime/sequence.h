@@ -37,6 +37,8 @@ class Sequence {
     bool decoding() const { return prompt_left() <= 0; }
     /// The next tokens to feed: a chunk of the prompt, or the generated token of this position.
     std::span<const TokenId> next_tokens(int n) const;
+    /// n tokens of the prompt after the next `skip` ones.
+    std::span<const TokenId> prompt_tokens(int skip, int n) const;
     /// Whether a token is to be sampled after the next n: not where it is known already.
     bool samples_after(int n) const;
     void advance(int n_tokens) { position_ += n_tokens; }

@@ -123,16 +123,23 @@ void StepBinding::bind_device(BoundStep& step) {
 
 void StepBinding::fill_rope(const backend::StepInput& input) {
     for (RopeMemory& memory : rope_) {
-        const std::size_t half = memory.rates.size();
-        for (const backend::SequenceRows& sequence : input.sequences) {
-            for (int i = 0; i < sequence.n_rows; ++i) {
-                const auto position = static_cast<double>(sequence.first_position + i);
-                const std::size_t begin = static_cast<std::size_t>(sequence.first_row + i) * half;
-                for (std::size_t pair = 0; pair < half; ++pair) {
-                    const double angle = position * memory.rates[pair];
-                    memory.cos[begin + pair] = static_cast<float>(std::cos(angle));
-                    memory.sin[begin + pair] = static_cast<float>(std::sin(angle));
-                }
+        fill_angles(memory.rates, input, memory.cos.data(), memory.sin.data());
+    }
+}
+
+void fill_angles(std::span<const double> rates,
+                 const backend::StepInput& input,
+                 float* cos,
+                 float* sin) {
+    const std::size_t half = rates.size();
+    for (const backend::SequenceRows& sequence : input.sequences) {
+        for (int i = 0; i < sequence.n_rows; ++i) {
+            const auto position = static_cast<double>(sequence.first_position + i);
+            const std::size_t begin = static_cast<std::size_t>(sequence.first_row + i) * half;
+            for (std::size_t pair = 0; pair < half; ++pair) {
+                const double angle = position * rates[pair];
+                cos[begin + pair] = static_cast<float>(std::cos(angle));
+                sin[begin + pair] = static_cast<float>(std::sin(angle));
             }
         }
     }

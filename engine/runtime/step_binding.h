@@ -29,6 +29,12 @@ struct BoundStep {
     std::array<backend::StepContext, kDevices> contexts = {};
 };
 
+/// Cosines and sines of a rope table for the input's rows: [rows][rates].
+void fill_angles(std::span<const double> rates,
+                 const backend::StepInput& input,
+                 float* cos,
+                 float* sin);
+
 /// Engine thread. What it is made of outlives it.
 class StepBinding {
   public:
@@ -58,7 +64,6 @@ class StepBinding {
     }
     /// Cosines and sines for the input's rows, on the CPU.
     void fill_rope(const backend::StepInput& input);
-    std::span<const backend::RopeView> rope() const { return rope_views_; }
 
   private:
     /// Cosines and sines of one rope table for the rows of a step.

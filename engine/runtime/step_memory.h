@@ -14,6 +14,8 @@ struct ExecutorLimits {
     int rows = 0;     // token rows of one step
     int outputs = 0;  // rows of one step whose logits are wanted
     int context = 0;  // positions of one sequence
+    /// Rows of a super-chunk; 0: there are none.
+    int super_rows = 0;
 };
 
 /// What a backend takes scratch for.

@@ -9,6 +9,13 @@
 
 namespace ballast::runtime {
 
+WeightRing::WeightRing(const WeightRing& owner, PlaceRange places)
+    : backend_(owner.backend_), log_(owner.log_), owns_places_(false), n_places_(places.n) {
+    std::copy_n(owner.places_.begin() + static_cast<std::ptrdiff_t>(places.first),
+                places.n,
+                places_.begin());
+}
+
 WeightRing::~WeightRing() {
     release();
 }
@@ -21,31 +28,36 @@ void WeightRing::release() {
         last_copy_.reset();
     }
     for (backend::Chunk& place : places_) {
-        if (place.data != nullptr) {
+        if (place.data != nullptr && owns_places_) {
             backend_.free_chunk(place);
         }
         place = {};
     }
 }
 
-WeightRing::Sizes WeightRing::sizes_for(std::span<const StepProgram* const> programs) {
+WeightRing::Sizes WeightRing::sizes_for(std::span<const StepProgram* const> programs, bool halves) {
     Sizes sizes = {};
+    bool all = true;
     for (const StepProgram* const program : programs) {
+        all = all && !program->tiles.empty();
         for (std::size_t i = 0; i < program->tiles.size(); ++i) {
             std::size_t& size = sizes[i % kTiles];
             size = std::max(size, program->tiles[i].size_bytes);
         }
     }
+    if (halves && all) {
+        sizes.fill(*std::max_element(sizes.begin(), sizes.end()));
+    }
     return sizes;
 }
 
-std::uint64_t WeightRing::bytes_for(std::span<const StepProgram* const> programs) {
-    const Sizes sizes = sizes_for(programs);
+std::uint64_t WeightRing::bytes_for(std::span<const StepProgram* const> programs, bool halves) {
+    const Sizes sizes = sizes_for(programs, halves);
     return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
 }
 
-bool WeightRing::fits(std::span<const StepProgram* const> programs) const {
-    const Sizes sizes = sizes_for(programs);
+bool WeightRing::fits(std::span<const StepProgram* const> programs, bool halves) const {
+    const Sizes sizes = sizes_for(programs, halves);
     const bool none = sizes == Sizes{};
     for (std::size_t i = 0; i < kTiles; ++i) {
         if (places_[i].size_bytes < sizes[i] || (none && places_[i].data != nullptr)) {
@@ -55,8 +67,8 @@ bool WeightRing::fits(std::span<const StepProgram* const> programs) const {
     return true;
 }
 
-Status WeightRing::reserve(std::span<const StepProgram* const> programs) {
-    const Sizes sizes = sizes_for(programs);
+Status WeightRing::reserve(std::span<const StepProgram* const> programs, bool halves) {
+    const Sizes sizes = sizes_for(programs, halves);
     for (std::size_t i = 0; i < kTiles; ++i) {
         if (sizes[i] > 0) {
             BALLAST_TRY(places_[i], backend_.allocate_chunk(sizes[i]));
@@ -76,12 +88,25 @@ std::uint64_t WeightRing::total_bytes() const {
 Status WeightRing::begin(const StepProgram& program,
                          StepKind kind,
                          std::span<const backend::WeightView> tensors) {
+    return begin(program, kind, tensors, program.tiles.size());
+}
+
+Status WeightRing::begin(const StepProgram& program,
+                         StepKind kind,
+                         std::span<const backend::WeightView> tensors,
+                         std::size_t n_tiles) {
     program_ = &program;
     kind_ = kind;
     tensors_ = tensors;
-    n_loaded_ = 0;
+    n_tiles_ = n_tiles;
     last_copy_.reset();
-    while (n_loaded_ < std::min(kTiles, program.tiles.size())) {
+    return restart(0);
+}
+
+Status WeightRing::restart(std::size_t tile) {
+    n_loaded_ = tile;
+    n_free_ = tile;
+    while (n_loaded_ < std::min(tile + n_places_, n_tiles_)) {
         BALLAST_TRY_STATUS(load(n_loaded_));
     }
     return {};
@@ -103,7 +128,7 @@ Status WeightRing::load(std::size_t number) {
         // All that the last copy stands behind has been put on its queue.
         BALLAST_TRY_STATUS(backend::put_or_wait(backend_, last_copy_, copy));
         note(tile, strips.total_bytes());
-        loaded_[number % kTiles] = *last_copy_;
+        loaded_[place(number)] = *last_copy_;
     }
     n_loaded_ = number + 1;
     return {};
@@ -122,18 +147,28 @@ void WeightRing::note(const StepTile& tile, std::size_t bytes) {
 }
 
 backend::Event WeightRing::order_after(int tile) {
-    const backend::Event loaded = loaded_[static_cast<std::size_t>(tile) % kTiles];
+    const backend::Event loaded = loaded_[place(static_cast<std::size_t>(tile))];
     backend_.order_after(backend::Queue::kCompute, loaded);
     return loaded;
 }
 
 Status WeightRing::free(int /*tile*/, backend::Event reader) {
-    if (n_loaded_ == program_->tiles.size()) {
+    ++n_free_;
+    if (n_loaded_ == n_tiles_) {
         return {};
     }
     // Tiles are read in the order in which they cross, so that this one's place is the next's.
     backend_.order_after(backend::Queue::kCopy, reader);
     return load(n_loaded_);
+}
+
+Status WeightRing::free_before(std::size_t tile) {
+    for (; n_free_ < tile; ++n_free_) {
+        if (n_loaded_ < n_tiles_) {
+            BALLAST_TRY_STATUS(load(n_loaded_));
+        }
+    }
+    return {};
 }
 
 }  // namespace ballast::runtime

@@ -15,8 +15,6 @@ namespace {
 constexpr double kGiga = 1e9;
 // What an operating system with a desktop keeps of the RAM.
 constexpr double kSystemBytes = 4e9;
-// A prompt of this many tokens stands for all.
-constexpr int kPrefillTokensMax = 2048;
 // Keeping the CPU busy for less than this is not what the owner of the machine wants.
 constexpr double kSimpleWithin = 0.05;
 
@@ -48,7 +46,7 @@ class Answerer {
 
     PlanAnswer run() {
         answer_.depth = question_.context / 2;
-        answer_.prefill_tokens = std::clamp(question_.context / 2, 2, kPrefillTokensMax);
+        answer_.prefill_tokens = std::clamp(question_.context / 2, 2, kPlannedPromptMax);
         answer_.memory_bytes = hardware_.has_device ? hardware_.device_memory_gb * kGiga : 0.0;
         if (question_.device_budget_bytes) {
             answer_.memory_bytes = std::min(answer_.memory_bytes, *question_.device_budget_bytes);

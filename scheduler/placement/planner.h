@@ -13,6 +13,9 @@
 
 namespace ballast::scheduler {
 
+/// A prompt of half the context, and of no more than this many tokens, stands for all.
+constexpr int kPlannedPromptMax = 2048;
+
 /// What a plan is for. Borrows the catalog.
 struct PlanRequest {
     const TensorCatalog* catalog = nullptr;
