@@ -5,8 +5,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,7 +15,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu_backend.h"
-#include "engine/backend/paced_memory.h"
+#include "engine/backend/host_options.h"
 #include "engine/base/clock.h"
 #include "engine/base/rng.h"
 #include "engine/base/thread.h"
@@ -23,48 +23,6 @@
 #include "engine/base/units.h"
 
 namespace ballast::backend {
-
-/// How fast the device pretends to be: nothing ends earlier than its modelled time. A rate of 0
-/// paces nothing.
-struct HostPace {
-    double read_gbps = 0.0;  // 1e9 bytes a second of weights, keys and values that ops read
-    double gflops = 0.0;     // 1e9 operations a second
-    double link_gbps = 0.0;  // 1e9 bytes a second of a copy, either way
-    Nanoseconds latency{0};  // from the call until a submission or a copy may begin
-
-    bool is_set() const {
-        return read_gbps > 0.0 || gflops > 0.0 || link_gbps > 0.0 || latency.count() > 0;
-    }
-};
-
-/// Failures on purpose; calls are counted from 1, 0 is never.
-struct FaultPlan {
-    std::uint64_t failed_allocation = 0;   // this allocate_chunk() gives kOutOfMemory
-    std::uint64_t failed_host = 0;         // this allocate_host() gives kOutOfMemory
-    std::uint64_t failed_submission = 0;   // this submit() gives kOutOfMemory and runs nothing
-    std::uint64_t lost_at_submission = 0;  // from this submission on all is kDeviceLost
-    std::uint64_t seed = 1;                // of the delays
-    Nanoseconds delay_max{0};              // everything starts late by a random time up to this
-};
-
-/// What befalls the device from outside, as of now.
-struct HostTruth {
-    std::uint64_t left_bytes = 0;  // of its memory, beside what others use
-    std::uint64_t n_losses = 0;    // how often it was lost; one that is made anew works
-};
-
-struct HostOptions {
-    int threads = 1;
-    std::uint64_t memory_bytes = 256 * kMiB;  // chunks in use together; kernels' scratch is beside
-    HostPace pace = {};
-    FaultPlan faults = {};
-    /// What its copies share with a paced CPU; null: they have the memory to themselves.
-    std::shared_ptr<PacedMemory> shared_memory = nullptr;
-    std::vector<quant::QuantType> refused_types = {};  // it says it has no kernels for these
-    /// Asked at each allocation, so that what others have taken is refused at once, and at each
-    /// copy and submission. Null: nobody else is there.
-    std::function<HostTruth()> truth = nullptr;
-};
 
 /// Used by one thread, which it never makes wait but in wait() and reserve(). The kernel table and
 /// the clock outlive it. Destruction waits for what runs and drops what has not begun.
@@ -123,16 +81,31 @@ class HostBackend final : public Backend {
         Moments after = {};
         Nanoseconds put_at{0};
     };
+    /// A thread that waits, and for what. The others look here before they call the system.
+    struct Sleeper {
+        std::atomic<bool> asleep{false};
+        std::array<std::atomic<std::uint64_t>, kQueues> awaits = {};  // 0: nothing of that queue
+        std::condition_variable woken = {};
+    };
+    /// When something was done, and when it had ended for the device, which may be earlier: then a
+    /// thread was late.
+    struct Done {
+        WorkTime time = {};
+        Nanoseconds end{0};
+    };
     /// One queue: work number n, from 1, stands in place n mod depth until it is done.
     struct Lane {
         explicit Lane(std::uint64_t seed) : delays(seed) {}
         std::vector<Work> ring{kDepth};
-        std::vector<WorkTime> times = std::vector<WorkTime>(kTimesKept);
-        std::uint64_t n_put = 0;
-        std::uint64_t n_done = 0;
-        std::uint64_t first_failed = 0;  // this one and all later ones failed; 0: none
-        Moments after = {};              // of what is put next
-        Rng delays;                      // its thread's
+        std::vector<Done> done = std::vector<Done>(kTimesKept);
+        // Written by the thread that puts, and by the lane's. Places in the ring, and times, belong
+        // to whoever the two numbers say.
+        std::atomic<std::uint64_t> n_put{0};
+        std::atomic<std::uint64_t> n_done{0};
+        std::atomic<std::uint64_t> first_failed{0};  // it and all later ones failed; 0: none
+        Moments after = {};                          // of what is put next
+        Sleeper sleeper = {};                        // its thread
+        Rng delays;                                  // its thread's
         Thread thread = {};
     };
     static constexpr std::size_t kDepth = 256;
@@ -143,12 +116,24 @@ class HostBackend final : public Backend {
     static Event event_of(Queue queue, std::uint64_t number);
     static std::size_t queue_of(Event event);
     static std::uint64_t number_of(Event event);
-    bool happened(Event event) const;  // these three with the lock held
+    bool happened(Event event) const;
     bool ready(const Work& work) const;
+    /// Returns when it holds: looks for a moment, then sleeps. `awaits`: what has to be done for
+    /// it; none: something has to be put.
+    template <class Condition>
+    void wait_for(Sleeper& sleeper, const Moments& awaits, const Condition& holds);
+    /// Work of this queue is done. Takes no lock unless somebody sleeps who waits for it.
+    void wake_those_who_await(std::size_t queue);
+    void wake(Sleeper& sleeper);
     Result<Event> put(Queue queue, Work work);
     void run_lane(Lane& lane);
     /// Carries it out and returns when its modelled time is over.
-    void carry_out(const Work& work, Lane& lane);
+    Done carry_out(const Work& work, Lane& lane, Nanoseconds could_begin);
+    /// The modelled end of a copy or of ops that begin then, and have been carried out.
+    Nanoseconds end_of(const Work& work, const Lane& lane, Nanoseconds begin);
+    /// When all that the work number n stands behind had ended.
+    Nanoseconds could_begin(const Lane& lane, std::uint64_t number) const;
+    const Done* done_work(std::size_t queue, std::uint64_t number) const;
     /// Returns when it is that time, or when the device ends.
     void wait_until(Nanoseconds time);
     /// What of its memory may be used at all, now.
@@ -169,11 +154,11 @@ class HostBackend final : public Backend {
     std::uint64_t n_host_allocations_ = 0;
     std::uint64_t n_submissions_ = 0;
 
-    mutable std::mutex mutex_;         // of all below
-    std::condition_variable changed_;  // something was put or is done
+    std::mutex mutex_;  // of those who sleep
     std::condition_variable ending_;
-    bool stopping_ = false;
-    bool lost_ = false;
+    Sleeper caller_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<bool> lost_{false};
     std::array<std::unique_ptr<Lane>, kQueues> lanes_;
 };
 

@@ -34,6 +34,9 @@ void PacedMemory::set_cpu_reads(double gbps) {
         }
         cpu_gbps_ = gbps;
         ++n_changes_;
+        if (!crossing_) {
+            return;  // nobody waits
+        }
     }
     changed_.notify_all();
 }
@@ -45,10 +48,11 @@ double PacedMemory::rate(double link_gbps) const {
     return std::clamp(dram_gbps_ - cpu_gbps_, 0.0, link_gbps);
 }
 
-void PacedMemory::cross(std::uint64_t bytes, double link_gbps, Nanoseconds begin) {
+Nanoseconds PacedMemory::cross(std::uint64_t bytes, double link_gbps, Nanoseconds begin) {
     if (link_gbps <= 0.0) {
-        return;
+        return begin;
     }
+    Nanoseconds crossed = begin;
     std::unique_lock lock(mutex_);
     crossing_ = {.progress = CopyProgress(bytes, begin), .link_gbps = link_gbps};
     while (!interrupted_) {
@@ -58,12 +62,14 @@ void PacedMemory::cross(std::uint64_t bytes, double link_gbps, Nanoseconds begin
         if (!end) {
             changed_.wait(lock, changed);
         } else if (*end <= clock_.now()) {
+            crossed = *end;
             break;
         } else {
             wait_until(clock_, lock, changed_, *end, changed);
         }
     }
     crossing_.reset();
+    return crossed;
 }
 
 void PacedMemory::interrupt() {

@@ -38,8 +38,8 @@ class PacedMemory {
     /// From now on; 0: it does not read.
     void set_cpu_reads(double gbps);
     /// Returns when a copy that began at `begin` has crossed a link of this rate (0: at once), or
-    /// after interrupt().
-    void cross(std::uint64_t bytes, double link_gbps, Nanoseconds begin);
+    /// after interrupt(). Gives the time when it had crossed.
+    Nanoseconds cross(std::uint64_t bytes, double link_gbps, Nanoseconds begin);
     /// No copy waits any more.
     void interrupt();
 

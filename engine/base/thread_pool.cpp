@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "engine/base/check.h"
+#include "engine/base/pause.h"
 
 namespace ballast {
 
@@ -14,12 +15,6 @@ namespace {
 // About 20 µs of pauses: longer than the gap between two ops of a step, far shorter than a step.
 constexpr int kSpinPauses = 2000;
 constexpr int kYields = 50;
-
-void pause_cpu() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 

@@ -268,7 +268,8 @@ Status Executor::run_on_device(std::span<const StepAction> runs) {
     const LaneSpan span{.lane = Lane::kDevice,
                         .first_group = time.first_group,
                         .n_groups = time.n_groups,
-                        .share = time.share};
+                        .share = time.share,
+                        .tile = tile};
     const auto submit = [&] { return device.submit(ops, bound().contexts[1]); };
     BALLAST_TRY_STATUS(put(span, submit, loaded));
     times_.push_back(time);

@@ -24,6 +24,7 @@ struct LaneSpan {
     double share = 0.0;       // of the groups' parts
     std::uint64_t bytes = 0;  // of a copy, on either queue; 0: it is computation
     bool to_device = true;    // a copy
+    int tile = -1;            // of the step, which crosses or is read
     Nanoseconds begin{0};
     Nanoseconds end{0};
 
@@ -57,6 +58,7 @@ class LaneLog {
 
     /// Keeps all that is settled from now on.
     void keep_spans() { keeps_ = true; }
+    /// In the order in which the engine ordered the work.
     std::span<const LaneSpan> spans() const { return spans_; }
 
     TransferStats& stats() { return stats_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "engine/backend/op_access.h"
 #include "engine/base/check.h"
@@ -51,6 +52,7 @@ class Compiler {
         program_.device_slots.resize(program_.slots.size());
         program_.device_tables.resize(model.ops().rope_tables().size());
         on_.resize(slots.size());
+        arriving_.resize(slots.size(), -1);
     }
 
     StepProgram compile() {
@@ -93,6 +95,9 @@ class Compiler {
         BALLAST_CHECK(n_device <= group.n_parts);
         if (n_device > 0) {
             bring(kDeviceSide, group.inputs);
+            if (n_device < group.n_parts) {
+                order_inputs_of_cpu(group);
+            }
             run_device_shares(group);
         }
         if (n_device == group.n_parts) {
@@ -135,6 +140,19 @@ class Compiler {
         run_on_cpu(group, rest, group.result, false);
         note_written(group, {false, false});
         pending_ = now;
+    }
+
+    /// What the CPU's share begins with, where only the device has it, leaves before the device's
+    /// share begins: behind it on the same queue it would make the CPU wait for all of that.
+    void order_inputs_of_cpu(const GroupOps& group) {
+        if (pending_ && !pending_->joined[kCpuSide]) {
+            return;  // the CPU makes them itself, from the other side's sum
+        }
+        for (const SlotId slot : group.inputs) {
+            if (!on_[static_cast<std::size_t>(slot)][kCpuSide]) {
+                arriving_[static_cast<std::size_t>(slot)] = fetch(slot, slot, 0);
+            }
+        }
     }
 
     /// The result's slot may also be what a share begins with, so that while more shares come the
@@ -309,7 +327,8 @@ class Compiler {
             if (side == kDeviceSide) {
                 send(slot, slot);
             } else {
-                await(fetch(slot, slot, 0));
+                int& arriving = arriving_[static_cast<std::size_t>(slot)];
+                await(arriving >= 0 ? std::exchange(arriving, -1) : fetch(slot, slot, 0));
             }
             places[side] = true;
         }
@@ -404,6 +423,7 @@ class Compiler {
     int next_peer_ = 0;
     SlotId sum_ = 0;                              // of the device's shares so far
     std::vector<std::array<bool, kDevices>> on_;  // by the model's slots
+    std::vector<int> arriving_;                   // likewise: a fetch that nobody awaits yet
     std::optional<Pending> pending_;
     int choice_fetch_ = -1;
 };

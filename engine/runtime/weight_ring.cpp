@@ -127,14 +127,15 @@ Status WeightRing::load(std::size_t number) {
         };
         // All that the last copy stands behind has been put on its queue.
         BALLAST_TRY_STATUS(backend::put_or_wait(backend_, last_copy_, copy));
-        note(tile, strips.total_bytes());
+        note(number, strips.total_bytes());
         loaded_[place(number)] = *last_copy_;
     }
     n_loaded_ = number + 1;
     return {};
 }
 
-void WeightRing::note(const StepTile& tile, std::size_t bytes) {
+void WeightRing::note(std::size_t number, std::size_t bytes) {
+    const StepTile& tile = program_->tiles[number];
     log_.stats().count(TransferDirection::kIn,
                        kind_ == StepKind::kDecode ? TransferReason::kDecodeWeights
                                                   : TransferReason::kPrefillWeights,
@@ -142,7 +143,8 @@ void WeightRing::note(const StepTile& tile, std::size_t bytes) {
     log_.put({.lane = Lane::kCopy,
               .first_group = tile.group,
               .share = static_cast<double>(tile.parts.n) / tile.n_parts,
-              .bytes = bytes},
+              .bytes = bytes,
+              .tile = static_cast<int>(number)},
              *last_copy_);
 }
 

@@ -80,7 +80,7 @@ class WeightRing {
     std::size_t place(std::size_t tile) const { return tile % n_places_; }
     Status load(std::size_t number);
     /// The last copy was one of this tile.
-    void note(const StepTile& tile, std::size_t bytes);
+    void note(std::size_t number, std::size_t bytes);
 
     backend::Backend& backend_;
     LaneLog& log_;

@@ -17,9 +17,9 @@ SimulatedSteps simulate_steps(const HardwareProfile& hardware,
     SimMachine machine(events, hardware);
     machine.set_conditions(conditions);
     if (trace != nullptr) {
-        trace->watch(machine.device(), SimTrace::kDevice);
-        trace->watch(machine.cpu(), SimTrace::kCpu);
-        trace->watch(machine.link(), SimTrace::kLink);
+        trace->watch(machine.device(), TraceSpan::kDevice);
+        trace->watch(machine.cpu(), TraceSpan::kCpu);
+        trace->watch(machine.link(), TraceSpan::kLink);
     }
     SimWorkload workload(machine, catalog, placement, options);
     bool done = false;

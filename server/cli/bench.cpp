@@ -17,6 +17,7 @@
 #include "engine/runtime/loaded_model.h"
 #include "server/cli/commands.h"
 #include "server/cli/report.h"
+#include "server/cli/trace_file.h"
 
 namespace ballast::cli {
 
@@ -96,6 +97,23 @@ Result<Speeds> measure(runtime::Evaluator& evaluator, const BenchArgs& args, int
     return speeds;
 }
 
+/// One more prompt and a few tokens after it, which do not count.
+Status save_trace(runtime::Evaluator& evaluator, const BenchArgs& args) {
+    constexpr int kTracedTokens = 4;
+    runtime::LaneLog& log = evaluator.compute().lane_log();
+    const auto ignore = [](int, std::int64_t, std::span<const float>) {};
+    const std::vector<TokenId> prompt(static_cast<std::size_t>(args.prefill_tokens), 1);
+    log.keep_spans();
+    evaluator.reset(0);
+    BALLAST_TRY_STATUS(
+        evaluator.feed(0, prompt, ArithmeticClass::kPrefill, runtime::Wanted::kLast, ignore));
+    for (int i = 0; i < std::min(kTracedTokens, args.decode_tokens); ++i) {
+        BALLAST_TRY_STATUS(evaluator.feed_decode(std::span(prompt).first(1), ignore));
+    }
+    const scheduler::TensorCatalog& catalog = evaluator.compute().catalog();
+    return write_trace(args.trace_file, engine_trace(catalog, log.spans(), catalog.name));
+}
+
 void print_result(const BenchArgs& args, const Speeds& speeds, runtime::Compute& compute) {
     const int n_threads = compute.pool().size();
     const char* isa = isa_name(compute.kernels().isa);
@@ -144,6 +162,9 @@ Status run(const BenchArgs& args, const config::Environment& environment) {
     BALLAST_TRY(const Speeds speeds, measure(*evaluator, args, loaded.model->config().vocabulary));
     if (loaded.reader->file().failed()) {
         return fail(ErrorCode::kIo, fmt::format("{} was cut while it was read.", args.model));
+    }
+    if (!args.trace_file.empty()) {
+        BALLAST_TRY_STATUS(save_trace(*evaluator, args));
     }
     print_result(args, speeds, evaluator->compute());
     return {};

@@ -63,6 +63,7 @@ struct BenchArgs {
     int prefill_tokens = 512;
     int decode_tokens = 128;
     int runs = 3;
+    std::string trace_file;  // "" for none
     bool json = false;
     std::vector<config::Override> overrides;
 };

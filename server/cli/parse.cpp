@@ -164,9 +164,14 @@ Command add_bench(CLI::App& root) {
     app->add_option("--prefill", args->prefill_tokens, "Prompt tokens. Default: 512.");
     app->add_option("--decode", args->decode_tokens, "Generated tokens. Default: 128.");
     app->add_option("--runs", args->runs, "Repetitions; the median counts. Default: 3.");
+    app->add_option(
+        "--save-trace",
+        args->trace_file,
+        "Write what each lane did in one prompt and four tokens, for chrome://tracing.");
     app->add_flag("--json", args->json, "Print one JSON object.");
-    add_setting_options(
-        *app, args->overrides, {"--threads", "--kv-type", "--device", "--vram-budget"});
+    add_setting_options(*app,
+                        args->overrides,
+                        {"--threads", "--kv-type", "--device", "--vram-budget", "--divide-groups"});
     return {app, [app, args]() -> Result<Invocation> {
                 if (args->model.empty()) {
                     return missing(*app, "a model file");

@@ -2,8 +2,6 @@
 // `ballast simulate`: a model's steps on a machine that need not be there, under each policy, and
 // what the hardware allows. Every figure is simulated.
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "server/cli/report.h"
 #include "server/cli/simulate_load.h"
 #include "server/cli/simulate_seed.h"
+#include "server/cli/trace_file.h"
 
 namespace ballast::cli {
 
@@ -167,26 +166,12 @@ Status save_trace(const SimulateArgs& args,
                                .n_steps = kTracedSteps},
                               {},
                               &trace);
-    std::error_code ignored;
-    const auto there = std::filesystem::status(args.trace_file, ignored).type();
-    if (there == std::filesystem::file_type::fifo || there == std::filesystem::file_type::socket) {
-        return fail(
-            ErrorCode::kIo,
-            fmt::format("Cannot write {}: it is no file.", printable(args.trace_file, 256)));
-    }
-    std::ofstream file(args.trace_file, std::ios::binary | std::ios::trunc);
-    file << trace.to_json(*question.catalog,
-                          fmt::format("{} on {}, {}, simulated",
-                                      question.catalog->name,
-                                      question.hardware.name,
-                                      scheduler::sim_policy_name(run.policy)));
-    file.close();
-    if (!file.good()) {
-        return fail(ErrorCode::kIo,
-                    fmt::format("Cannot write {}: is its folder there, and may it be written?",
-                                args.trace_file));
-    }
-    return {};
+    return write_trace(args.trace_file,
+                       trace.to_json(*question.catalog,
+                                     fmt::format("{} on {}, {}, simulated",
+                                                 question.catalog->name,
+                                                 question.hardware.name,
+                                                 scheduler::sim_policy_name(run.policy))));
 }
 
 Status run(const SimulateArgs& args, const config::Environment& environment) {

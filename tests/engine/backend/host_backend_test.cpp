@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
+#include <ctime>
+#include <mutex>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -156,6 +159,69 @@ TEST(HostBackend, TakesNoLessThanTheModelledTime) {
     const auto copied = host.copy_in(chunk->data, bytes_of(values));
     ASSERT_TRUE(copied.has_value() && host.wait(*copied).has_value());
     EXPECT_GE(std::chrono::duration<double>(clock.now() - copy_begin).count(), 11e-3);
+}
+
+TEST(HostBackend, WakesWhoeverSleepsAndWhoeverLooks) {
+    // Without a poll every wait sleeps; with one that is never over none does. Each copy waits for
+    // ops and each op for a copy.
+    const SystemClock clock;
+    for (const Nanoseconds poll : {Nanoseconds(0), Nanoseconds(std::chrono::seconds(30))}) {
+        HostBackend host(scalar(),
+                         clock,
+                         {.faults = {.delay_max = std::chrono::microseconds(200)}, .poll = poll});
+        Step step(host);
+        const OpRecord add{.op = Add{.x = 0, .y = 1, .width = kWidth}};
+        std::vector<float> values(kRows * kWidth, 1.0F);
+        auto* y = reinterpret_cast<std::byte*>(step.slot(1).data);
+        for (int round = 0; round < 50; ++round) {
+            const auto in = host.copy_in(y, bytes_of(values));
+            ASSERT_TRUE(in.has_value());
+            host.order_after(Queue::kCompute, *in);
+            const auto computed = host.submit({&add, 1}, step.context());
+            ASSERT_TRUE(computed.has_value());
+            host.order_after(Queue::kCopy, *computed);
+            if (round % 3 == 0) {
+                ASSERT_TRUE(host.wait(*computed).has_value());
+                EXPECT_TRUE(host.done(*in));
+            }
+        }
+        ASSERT_TRUE(host.reserve({}).has_value());
+    }
+}
+
+TEST(HostBackend, SleepsWhenThereIsNothingToDo) {
+    const SystemClock clock;
+    HostBackend host(scalar(), clock, {});
+    Step step(host);
+    const auto ops = layer_ops();
+    const auto event = host.submit(ops, step.context());
+    ASSERT_TRUE(event.has_value() && host.wait(*event).has_value());
+    const std::clock_t before = std::clock();
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable never;
+    never.wait_for(lock, std::chrono::milliseconds(200));
+    const double used = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+    EXPECT_LT(used, 0.05) << "of two threads that would take 0.4 s";
+}
+
+TEST(HostBackend, SaysWhenItWorkedInTheOrderOfTheQueue) {
+    const SystemClock clock;
+    const auto ops = layer_ops();
+    HostBackend host(scalar(), clock, {.pace = {.read_gbps = 0.05}});
+    Step step(host);
+    const Nanoseconds before = clock.now();
+    const auto first = host.submit(ops, step.context());
+    const auto second = host.submit(ops, step.context());
+    ASSERT_TRUE(first.has_value() && second.has_value());
+    EXPECT_FALSE(host.work_time(*second).is_known());
+    ASSERT_TRUE(host.wait(*second).has_value());
+    const WorkTime one = host.work_time(*first);
+    const WorkTime two = host.work_time(*second);
+    EXPECT_GE(one.begin, before);
+    EXPECT_GT(one.end, one.begin);
+    EXPECT_GE(two.begin, one.end);
+    EXPECT_LE(two.end, clock.now());
 }
 
 TEST(OpWork, CountsWeightsKeysAndArithmetic) {

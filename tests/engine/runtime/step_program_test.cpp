@@ -93,6 +93,21 @@ TEST(StepProgram, QueuesTheDevicesShareBeforeTheCpuWaits) {
     EXPECT_TRUE(program.device_tables[0]);
 }
 
+TEST(StepProgram, FetchesWhatTheCpuBeginsWithBeforeTheDevicesShareBegins) {
+    const Programs programs;
+    std::vector<GroupDivision> divisions(programs.n_groups());
+    for (const std::size_t group : {0U, 2U, 4U}) {
+        divisions[group].resident = programs.n_parts(group);
+        divisions[group + 1].resident = programs.n_parts(group + 1) / 2;
+    }
+    // A whole attention with its end, the residual to the CPU, the device's share of the
+    // feed-forward, and only then the CPU waits and does its own; its sum goes to the device.
+    // After the last one the device's sum comes to the CPU, which has the head.
+    const std::string order = order_of(programs.make(divisions));
+    EXPECT_EQ(order.substr(0, 17), "csddfdacsdddfdacs");
+    EXPECT_EQ(order.substr(17), "dddfdfacacc");
+}
+
 TEST(StepProgram, FinishesAGroupOnlyWhereTheResidualIsNeededNext) {
     const Programs programs;
     std::vector<GroupDivision> divisions(programs.n_groups());

@@ -43,7 +43,7 @@ TEST(SimTrace, ShowsOneJobAtATimeOnEachLaneAndEveryByteThatCrossed) {
         EXPECT_GE(event["ts"].get<double>(), end[lane] - 1e-6);
         end[lane] = event["ts"].get<double>() + event["dur"].get<double>();
         EXPECT_NE(event["name"], "work");
-        if (lane == scheduler::SimTrace::kLink) {
+        if (lane == scheduler::TraceSpan::kLink) {
             bytes += event["args"]["bytes"].get<double>();
         }
     }

@@ -237,6 +237,37 @@ class Doctor(ProgramTest):
         self.assertIn("no API keys", problems[0])
 
 
+class Bench(ProgramTest):
+    def test_saves_a_trace_of_the_engines_lanes(self):
+        path = self.home / "trace.json"
+        self.expect_success("bench", model(), "--prefill", 8, "--decode", 6, "--runs", 1,
+                            "--device", "host", "--vram-budget", "64MiB", "--threads", 1,
+                            "--save-trace", path)
+        trace = json.loads(path.read_text(encoding="utf-8"))
+        self.assertIs(trace["otherData"]["simulated"], False)
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        lanes = {event["args"]["name"]: event["tid"] for event in trace["traceEvents"]
+                 if event["name"] == "thread_name"}
+        self.assertEqual(set(lanes), {"device", "CPU", "link"})
+        # One prompt and four tokens, each of which begins with the embedding.
+        self.assertEqual(sum(span["name"] == "embedding" for span in spans), 5)
+        computed = [span for span in spans if span["tid"] == lanes["device"]
+                    and "share" in span["args"]]
+        self.assertTrue(computed)
+        self.assertTrue(all(0 < span["args"]["share"] <= 1 and span["args"]["bytes"] > 0
+                            for span in computed))
+        there = [span for span in spans if span["name"] == "activations to the device"]
+        self.assertTrue(there and all(span["args"]["bytes"] > 0 for span in there))
+        self.assertEqual(min(span["ts"] for span in spans), 0)
+
+    def test_names_a_trace_that_cannot_be_written(self):
+        path = self.home / "none" / "trace.json"
+        self.assertEqual(
+            self.expect_failure("bench", refdata("tiny/llama-gqa-untied-bpe.gguf"),
+                                "--prefill", 4, "--decode", 2, "--runs", 1, "--save-trace", path),
+            f"Cannot write {path}: is its folder there, and may it be written?")
+
+
 class Profile(ProgramTest):
     def test_is_kept_and_known_again_and_changed_hardware_is_noticed(self):
         def doctor(*arguments):
