@@ -22,7 +22,7 @@ constexpr std::int64_t kContextMax = 1 << 20;
 constexpr std::int64_t kBytesMax = 1 << 30;
 constexpr std::int64_t kVramBytesMax = std::int64_t{1} << 50;
 
-constexpr std::array<Key, 32> kKeys = {{
+constexpr std::array<Key, 33> kKeys = {{
     {.section = "model",
      .name = "path",
      .doc = "The GGUF file that `ballast serve` serves when none is named on the command line.",
@@ -178,6 +178,14 @@ constexpr std::array<Key, 32> kKeys = {{
             "faster; the last bits of their sums depend on the division.",
      .field = [](Config& c) -> Field { return &c.engine.divide_groups; },
      .flag = "--divide-groups"},
+    {.section = "engine",
+     .name = "expert_slots",
+     .doc = "Which experts of a mixture the device holds where it has room for some: frequency, "
+            "those that were used most lately; lru, those that were used last; fixed, the first "
+            "ones, whatever is used.",
+     .field = [](Config& c) -> Field { return &c.engine.expert_slots; },
+     .choices = "frequency|lru|fixed",
+     .flag = "--expert-slots"},
     {.section = "engine",
      .name = "gpu_monitor",
      .doc = "Who tells what other programs take of the device: none (nobody does), or script:FILE, "

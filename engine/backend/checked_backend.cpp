@@ -130,6 +130,11 @@ void CheckedBackend::bind_views(const OpRecord& record, const StepContext& conte
     if (const auto* rope = std::get_if<Rope>(&record.op)) {
         bind(context.rope, rope->table);
     }
+    const auto* experts = std::get_if<Experts>(&record.op);
+    if (experts != nullptr && !context.experts.empty()) {
+        bind(context.experts, experts->layer);
+        checker_->bind(std::as_bytes(context.expert_slices(experts->layer).slice_of), label);
+    }
 }
 
 Result<Event> CheckedBackend::submit(std::span<const OpRecord> ops, const StepContext& context) {

@@ -87,7 +87,7 @@ class Touches {
     }
     void note(const Experts& op) {
         for (const UnitId each : {op.gate, op.up, op.down}) {
-            unit(each, weight(each).n_slices);
+            experts(each, context_.expert_slices(op.layer));
         }
         slot(op.in, count_of(op.width), false);
         slot(op.choice, count_of(choice_width(op.n_used)), false);
@@ -123,6 +123,30 @@ class Touches {
                 false);
         } else {
             add({.data = view.data, .row_bytes = n_slices * view.slice_bytes()}, false);
+        }
+    }
+    /// The slices that hold an expert, in runs of neighbours.
+    void experts(UnitId id, const ExpertSlices& slices) {
+        const WeightView& view = weight(id);
+        if (slices.slice_of.empty()) {
+            unit(id, view.n_slices);
+            return;
+        }
+        std::vector<bool> held(view.n_slices);
+        for (const std::int32_t slice : slices.slice_of) {
+            if (slice >= 0) {
+                held[count_of(slice)] = true;
+            }
+        }
+        for (std::size_t begin = 0; begin < held.size();) {
+            std::size_t end = begin;
+            while (end < held.size() && held[end]) {
+                ++end;
+            }
+            add({.data = view.data + begin * view.slice_bytes(),
+                 .row_bytes = (end - begin) * view.slice_bytes()},
+                false);
+            begin = end + 1;
         }
     }
     /// The first `width` floats of the step's rows.

@@ -30,8 +30,9 @@ struct Touch {
     bool writes = false;
 };
 
-/// Appends what the op touches. Stacked experts count whole, for which of them the rows use is
-/// known to the device alone; what a device keeps to itself, like the router's choice, is not seen.
+/// Appends what the op touches. Of stacked experts all that are here count, for which of them the
+/// rows use is known to the device alone; a slice that holds none is not touched. What a device
+/// keeps to itself, like the router's choice, is not seen.
 void append_touches(const OpRecord& record, const StepContext& context, std::vector<Touch>& to);
 
 /// For people: "Linear".

@@ -114,6 +114,8 @@ Result<std::unique_ptr<Compute>> Compute::build(const model::Model& model,
     compute->catalog_ =
         catalog_for(model, kv_type, !options.divide_groups && shape.plan == nullptr);
     compute->cpu_only_.groups.resize(compute->catalog_.groups.size());
+    BALLAST_TRY(const std::vector<GroupOps> groups, group_ops(model.ops(), compute->catalog_));
+    compute->expert_use_ = std::make_unique<ExpertUse>(model, groups);
 
     const model::ModelConfig& config = model.config();
     compute->blocks_per_sequence_ =
@@ -166,6 +168,7 @@ Status Compute::make_executor(DeviceSide* device) {
                                   .cpu = cpu(),
                                   .device = device,
                                   .cache = *cache_,
+                                  .expert_use = *expert_use_,
                                   .clock = clock_,
                                   .log = lane_log_},
                                  limits_of(shape_)));
@@ -229,6 +232,7 @@ void Compute::set_measured_hardware(scheduler::HardwareProfile hardware) {
 
 Status Compute::add_device(std::shared_ptr<const scheduler::Plan> plan,
                            std::uint64_t device_bytes) {
+    BALLAST_TRY(const auto slot_rule, parse_slot_rule(options_.expert_slots));
     if (device_backend_ == nullptr) {
         backend::HostOptions host = shape_.host;
         host.shared_memory = paced_memory_;
@@ -251,7 +255,9 @@ Status Compute::add_device(std::shared_ptr<const scheduler::Plan> plan,
                                     .budget_bytes = device_bytes,
                                     .limits = limits_of(shape_),
                                     .tile_bytes = shape_.tile_bytes,
-                                    .eviction_order = std::move(order)}));
+                                    .eviction_order = std::move(order),
+                                    .slot_rule = slot_rule,
+                                    .expert_use = expert_use_.get()}));
     return {};
 }
 

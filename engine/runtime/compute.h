@@ -20,6 +20,7 @@
 #include "engine/runtime/compute_options.h"
 #include "engine/runtime/device_side.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/expert_use.h"
 #include "engine/runtime/kv_recovery.h"
 #include "engine/runtime/lane_log.h"
 #include "engine/runtime/options.h"
@@ -71,6 +72,7 @@ class Compute {
                                                    const ComputeShape& shape);
 
     Executor& executor() { return *executor_; }
+    ExpertUse& expert_use() { return *expert_use_; }
     cache::BlockPool& blocks() { return *blocks_; }
     KvRecovery& recovery() { return *recovery_; }
     const ThreadPool& pool() const { return *pool_; }
@@ -82,7 +84,6 @@ class Compute {
     /// Decides and learns. Its plan is followed unless the shape brought another.
     scheduler::TensorScheduler& scheduler() { return *scheduler_; }
     const scheduler::TensorScheduler& scheduler() const { return *scheduler_; }
-    /// Tells it what this machine was measured to do.
     void set_measured_hardware(scheduler::HardwareProfile hardware);
     /// Tells it what the last step took, which decoded one token at this depth.
     void note_decode(int depth, Nanoseconds duration);
@@ -96,7 +97,6 @@ class Compute {
     const Residency& residency() const;
 
     // The device's share changes between two steps; what was submitted has ended by then.
-
     /// Whether the options name one, which may be in use or not.
     bool wants_device() const { return wants_device_; }
     /// All of ours on the device, by its own view.
@@ -128,8 +128,7 @@ class Compute {
     std::uint64_t padding_bytes() const;
     std::int64_t kv_tokens() const { return cpu_only_.kv_tokens; }
     const model::Model& model() const { return model_; }
-    /// For people: "host (…) computes 26 of the 61 groups of tensors and holds 39.2 MiB"; ""
-    /// without a device.
+    /// For people: "host (…) computes 26 of the 61 groups of tensors"; "" without a device.
     std::string device_summary() const;
 
   private:
@@ -178,8 +177,9 @@ class Compute {
     std::unique_ptr<backend::PacedCpu> paced_cpu_;        // likewise
     std::shared_ptr<backend::AccessChecker> checker_;     // null: nobody watches
     std::unique_ptr<backend::Backend> checked_cpu_;       // likewise
-    std::unique_ptr<backend::Backend> device_backend_;    // null: none
-    std::unique_ptr<DeviceSide> device_;                  // null: none
+    std::unique_ptr<ExpertUse> expert_use_;
+    std::unique_ptr<backend::Backend> device_backend_;  // null: none
+    std::unique_ptr<DeviceSide> device_;                // null: none
     std::unique_ptr<cache::KvCache> cache_;
     std::unique_ptr<cache::BlockPool> blocks_;
     std::unique_ptr<KvRecovery> recovery_;

@@ -83,13 +83,16 @@ int DeviceSide::whole_pieces(std::size_t group, int resident) const {
 void DeviceSide::keep(const Placement& kept) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         auto& pieces = pieces_[i];
-        const bool experts = setup_.catalog->groups[i].kind == scheduler::GroupKind::kExperts;
+        const bool experts = has_experts(i);
         const int resident = kept.groups[i].resident;
         const bool none = experts ? !kept.groups[i].shared_on_device : resident == 0;
         while (!pieces.empty() && (none || pieces.back().end() > resident)) {
             pieces.pop_back();
         }
         const int left = pieces.empty() ? 0 : pieces.back().end();
+        if (experts) {
+            experts_->give_up(static_cast<int>(i), left);
+        }
         GroupResidency& facts = residency_.groups[i];
         if (facts.resident > left) {
             facts.resident = left;
@@ -214,7 +217,18 @@ bool DeviceSide::take_common() {
     return all;
 }
 
+void DeviceSide::settle_experts() {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        if (has_experts(i)) {
+            const auto group = static_cast<int>(i);
+            experts_->give_up(group, pieces_[i].empty() ? 0 : pieces_[i].back().end());
+            experts_->settle(group, residency_.groups[i].resident, pieces_[i]);
+        }
+    }
+}
+
 void DeviceSide::settle_parts(std::int64_t kv_tokens) {
+    settle_experts();
     weights_.keep_only(needed_slices());
     if (residency_.n_on_device() == 0) {
         give_step_back();

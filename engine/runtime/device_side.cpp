@@ -43,6 +43,14 @@ Result<std::unique_ptr<DeviceSide>> DeviceSide::create(const Setup& setup) {
     std::unique_ptr<DeviceSide> side(new DeviceSide(setup));
     BALLAST_TRY(side->residency_.groups, wanted_residency(*setup.catalog, setup.plan->placement));
     BALLAST_TRY(side->groups_, group_ops(setup.model->ops(), *setup.catalog));
+    side->experts_ = std::make_unique<ExpertPlaces>(ExpertPlaces::Setup{.model = setup.model,
+                                                                        .backend = setup.backend,
+                                                                        .weights = &side->weights_,
+                                                                        .groups = side->groups_,
+                                                                        .rule = setup.slot_rule,
+                                                                        .use = setup.expert_use,
+                                                                        .log = setup.log});
+    side->ring_.follow(*side->experts_);
     side->ops_of_.resize(setup.catalog->groups.size());
     for (std::size_t i = 0; i < side->groups_.size(); ++i) {
         if (side->groups_[i].group >= 0) {

@@ -15,6 +15,7 @@
 #include "engine/base/result.h"
 #include "engine/model/model.h"
 #include "engine/runtime/device_weights.h"
+#include "engine/runtime/expert_places.h"
 #include "engine/runtime/residency.h"
 #include "engine/runtime/step_memory.h"
 #include "engine/runtime/step_program.h"
@@ -38,6 +39,9 @@ class DeviceSide {
         /// Groups in the order in which they are to be given up, for the packing; empty: as the
         /// catalog has them.
         std::vector<std::size_t> eviction_order = {};
+        /// Which experts move into the slots of divided groups; nothing: none.
+        std::optional<scheduler::SlotRule> slot_rule = {};
+        ExpertUse* expert_use = nullptr;  // is told of moves; outlives it
     };
     /// Some parts of a group that lie together, and are kept or given up together.
     struct Piece {
@@ -107,6 +111,9 @@ class DeviceSide {
     const Residency& residency() const { return residency_; }
     const DeviceWeights& weights() const { return weights_; }
     WeightRing& ring() { return ring_; }
+    /// As of the last settle().
+    ExpertPlaces& experts() { return *experts_; }
+    const ExpertPlaces& experts() const { return *experts_; }
     /// By memory of a program's slots and by rope table; null where no op here needs it.
     std::span<const backend::SlotView> slots() const { return slots_; }
     std::span<const backend::RopeView> rope() const { return rope_; }
@@ -128,6 +135,10 @@ class DeviceSide {
     void drop_streams(int GroupResidency::*streams);
     void give_step_back();
     void count_bytes(std::int64_t kv_tokens);
+    void settle_experts();
+    bool has_experts(std::size_t group) const {
+        return setup_.catalog->groups[group].kind == scheduler::GroupKind::kExperts;
+    }
     std::vector<WeightSlice> slices_of(const Piece& piece) const;
     /// Of all that is here or on its way.
     std::vector<WeightSlice> needed_slices() const;
@@ -151,6 +162,7 @@ class DeviceSide {
     Residency residency_;
     DeviceWeights weights_;
     WeightRing ring_;
+    std::unique_ptr<ExpertPlaces> experts_;
     std::vector<backend::Chunk> chunks_;   // of slots and angles
     std::vector<backend::Chunk> staging_;  // the host's
     std::vector<backend::SlotView> slots_;

@@ -243,12 +243,15 @@ void DeviceWeights::cancel() {
     n_put_ = n_there_ = n_arrived_ = 0;
 }
 
-backend::WeightView DeviceWeights::view(const WeightSlice& slice) const {
+std::byte* DeviceWeights::data(const WeightSlice& slice) const {
     const auto place = places_.find(slice);
-    const std::byte* const chunk =
+    std::byte* const chunk =
         place == places_.end() ? nullptr : slabs_[place->second.slab].memory.data;
-    return packed_view(
-        tensor(slice), slice, chunk == nullptr ? nullptr : chunk + place->second.offset);
+    return chunk == nullptr ? nullptr : chunk + place->second.offset;
+}
+
+backend::WeightView DeviceWeights::view(const WeightSlice& slice) const {
+    return packed_view(tensor(slice), slice, data(slice));
 }
 
 std::uint64_t DeviceWeights::total_bytes() const {

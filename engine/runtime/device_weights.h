@@ -58,6 +58,8 @@ class DeviceWeights {
 
     /// What is not there has no data.
     backend::WeightView view(const WeightSlice& slice) const;
+    /// Where it lies, to be written to; null if it is not there.
+    std::byte* data(const WeightSlice& slice) const;
     std::uint64_t total_bytes() const;
 
   private:

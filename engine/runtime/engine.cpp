@@ -167,7 +167,9 @@ const scheduler::TensorScheduler& Engine::scheduler() const {
     return state_->compute->scheduler();
 }
 LoadReport Engine::load() const {
-    return state_->live.report();
+    LoadReport report = state_->live.report();
+    report.experts = state_->compute->expert_use().report();
+    return report;
 }
 std::string Engine::device_summary() const {
     return state_->device_at_start;
@@ -194,6 +196,7 @@ void Engine::State::loop(StopToken stop) {
         if (running.empty()) {
             idle.store(true);
             report_load();
+            compute->expert_use().publish(clock.now(), true);
             if (source.closed()) {
                 break;
             }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/runtime/expert_places.h"
+
 namespace ballast::runtime {
 
 Status check_options(const EngineOptions& options) {
@@ -21,7 +23,8 @@ Status check_options(const EngineOptions& options) {
                                 kPrefillGrain,
                                 kPrefillChunkMax));
     }
-    return {};
+    const auto rule = parse_slot_rule(options.expert_slots);
+    return rule ? Status() : tl::unexpected(rule.error());
 }
 
 Status check_job(const Job& job, int vocabulary, int context) {

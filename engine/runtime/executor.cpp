@@ -83,12 +83,14 @@ void Executor::follow_device() {
 void Executor::make_room_for(const std::array<StepProgram, kStepKinds.size()>& programs) {
     std::size_t n_actions = 0;
     std::size_t n_fetches = 0;
-    std::size_t n_copies = 4 * parts_.model.ops().rope_tables().size();  // tiles' and angles'
+    // Tiles', angles', and experts'.
+    std::size_t n_copies = 4 * parts_.model.ops().rope_tables().size() + ExpertPlaces::kCopiesMax;
     for (const StepProgram& program : programs) {
         n_actions = std::max(n_actions, program.actions.size());
         n_fetches = std::max(n_fetches, static_cast<std::size_t>(program.n_fetches));
         for (const StepTile& tile : program.tiles) {
-            n_copies += tile.units.size();
+            const bool one_by_one = !parts_.device->experts().order(tile.group).empty();
+            n_copies += tile.units.size() * static_cast<std::size_t>(one_by_one ? tile.parts.n : 1);
         }
     }
     times_.clear();
@@ -116,10 +118,23 @@ Status Executor::begin(const backend::StepInput& input) {
         context.input = input;
     }
     binding_.fill_rope(input);
-    if (bound().program.tiles.empty()) {
-        return {};
+    parts_.expert_use.publish(parts_.clock.now());
+    return parts_.device != nullptr ? told_of_loss(begin_on_device()) : Status();
+}
+
+Status Executor::begin_on_device() {
+    ExpertPlaces& experts = parts_.device->experts();
+    // While a super-chunk runs they stay where they are for it.
+    if (!in_super_) {
+        BALLAST_TRY_STATUS(experts.follow(last_step_, bound().filled));
+        binding_.follow(kind_, experts);
     }
-    return told_of_loss(ring->begin(bound().program, kind, parts_.model.weights().views()));
+    step_began_ = parts_.clock.now();
+    streamed_before_ = parts_.log.stats().streamed_bytes();
+    if (!bound().program.tiles.empty()) {
+        BALLAST_TRY_STATUS(ring_->begin(bound().program, kind_, parts_.model.weights().views()));
+    }
+    return in_super_ ? Status() : experts.order_copies();
 }
 
 void Executor::begin_run(StepKind kind, BoundStep& step, WeightRing* ring) {
@@ -147,6 +162,10 @@ Status Executor::run_segments(int first, int last) {
     }
     if (!status) {
         abandon_device();
+    }
+    if (parts_.device != nullptr) {
+        last_step_ = {.duration = parts_.clock.now() - step_began_,
+                      .streamed_bytes = parts_.log.stats().streamed_bytes() - streamed_before_};
     }
     return told_of_loss(std::move(status));
 }
@@ -239,7 +258,22 @@ Status Executor::run_on_cpu(std::span<const StepAction> runs) {
                     .begin = begin,
                     .end = end});
     time.waited = std::exchange(waited_before_run_, Nanoseconds(0));
+    for (const StepAction& run : runs) {
+        if (run.share == 1.0 && !run.finishes) {
+            count_choice(run);  // the CPU's own
+        }
+    }
     return {};
+}
+
+void Executor::count_choice(const StepAction& action) {
+    if (parts_.expert_use.counts(action.group)) {
+        // Later layers' choices come to the same slot.
+        parts_.expert_use.count(action.group,
+                                bound().slots[0],
+                                rows_of(action.rows),
+                                parts_.device != nullptr ? &parts_.device->experts() : nullptr);
+    }
 }
 
 LaneSpan Executor::crossing(TransferDirection direction, const backend::Strips& strips) {
@@ -358,7 +392,12 @@ Status Executor::wait(backend::Event event) {
 
 Status Executor::await(const StepAction& action) {
     const auto& event = fetches_[static_cast<std::size_t>(action.fetch)];
-    return event ? wait(*event) : Status();
+    if (!event) {
+        return {};
+    }
+    BALLAST_TRY_STATUS(wait(*event));
+    count_choice(action);
+    return {};
 }
 
 Status Executor::join_device() {

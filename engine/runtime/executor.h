@@ -44,6 +44,7 @@ class Executor {
         backend::Backend& cpu;
         DeviceSide* device;  // settled; null: there is none
         cache::KvCache& cache;
+        ExpertUse& expert_use;  // is told what routers choose
         const Clock& clock;
         LaneLog& log;
     };
@@ -110,7 +111,13 @@ class Executor {
     const BoundStep& bound() const { return *bound_; }
     void begin_run(StepKind kind, BoundStep& step, WeightRing* ring);
     int rows_of(backend::RowDomain rows) const;
+    /// Experts move between two steps, and the step's views follow them; weights begin to cross.
+    Status begin_on_device();
+    /// For all of a super-chunk, and the steps in between.
+    Status settle_experts();
     Status run_actions(std::span<const StepAction> actions);
+    /// Where the action brings a choice of experts, or makes it on the CPU.
+    void count_choice(const StepAction& action);
     /// These are runs of one side that may be done at once.
     std::size_t n_together(std::span<const StepAction> actions) const;
     Status run_on_cpu(std::span<const StepAction> runs);
@@ -139,6 +146,9 @@ class Executor {
     Parts parts_;
     ExecutorLimits limits_;
     StepBinding binding_;
+    ExpertPlaces::LastStep last_step_;
+    Nanoseconds step_began_{0};
+    std::uint64_t streamed_before_ = 0;  // the step
     std::unique_ptr<SuperBinding> super_;
     bool super_asked_ = false;
     bool in_super_ = false;

@@ -40,9 +40,28 @@ Status Executor::begin_super(bool outputs) {
         outputs ? stages.stages.back().end_tile : stages.stages.back().first_tile;
     in_super_ = true;
     head_begun_ = 0;
-    const BoundStep& prompts = binding_.step(StepKind::kPrefill);
-    return told_of_loss(super_->ring().begin(
-        prompts.program, StepKind::kPrefill, parts_.model.weights().views(), n_tiles));
+    Status status = settle_experts();
+    if (status) {
+        status = super_->ring().begin(binding_.step(StepKind::kPrefill).program,
+                                      StepKind::kPrefill,
+                                      parts_.model.weights().views(),
+                                      n_tiles);
+    }
+    return told_of_loss(status ? parts_.device->experts().order_copies() : std::move(status));
+}
+
+Status Executor::settle_experts() {
+    ExpertPlaces& experts = parts_.device->experts();
+    std::vector<int> filled;
+    for (const StepKind kind : kStepKinds) {
+        const std::vector<int>& more = binding_.step(kind).filled;
+        filled.insert(filled.end(), more.begin(), more.end());
+    }
+    BALLAST_TRY_STATUS(experts.follow(last_step_, filled));
+    for (const StepKind kind : kStepKinds) {
+        binding_.follow(kind, experts);
+    }
+    return {};
 }
 
 Status Executor::run_super(const backend::StepInput& input, const SuperPart& part) {

@@ -13,7 +13,9 @@ namespace ballast::runtime {
 
 ExpertCounts::ExpertCounts(int n_layers, int n_experts, double half_life_tokens)
     : layers_(static_cast<std::size_t>(n_layers),
-              Layer{{static_cast<std::size_t>(n_experts) + 1, half_life_tokens}}) {}
+              Layer{{static_cast<std::size_t>(n_experts) + 1, half_life_tokens}}) {
+    sorted_.reserve(static_cast<std::size_t>(n_experts));
+}
 
 void ExpertCounts::count(int layer,
                          std::span<const std::uint32_t> uses,
@@ -36,25 +38,24 @@ double ExpertCounts::uses(int layer, int expert) const {
     return layers_[static_cast<std::size_t>(layer)].uses.at(static_cast<std::size_t>(expert));
 }
 
-ExpertSummary ExpertCounts::summary(int first_layer, int last_layer) const {
+ExpertSummary ExpertCounts::summary(int first_layer, int last_layer) {
     constexpr std::array<std::size_t, 3> kPercents = {10, 25, 50};
     std::array<double, 3> hottest = {};
     double hits = 0.0;
     double all = 0.0;
-    std::vector<double> sorted;
     for (int layer = first_layer; layer < last_layer; ++layer) {
         const Layer& of = layers_[static_cast<std::size_t>(layer)];
-        sorted.clear();
+        sorted_.clear();
         for (std::size_t i = 0; i < of.hits_at(); ++i) {
-            sorted.push_back(of.uses.at(i));
+            sorted_.push_back(of.uses.at(i));
         }
-        std::sort(sorted.begin(), sorted.end(), std::greater<>());
+        std::sort(sorted_.begin(), sorted_.end(), std::greater<>());
         for (std::size_t i = 0; i < kPercents.size(); ++i) {
-            const std::size_t n = (sorted.size() * kPercents[i] + 99) / 100;
+            const std::size_t n = (sorted_.size() * kPercents[i] + 99) / 100;
             hottest[i] = std::accumulate(
-                sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n), hottest[i]);
+                sorted_.begin(), sorted_.begin() + static_cast<std::ptrdiff_t>(n), hottest[i]);
         }
-        all = std::accumulate(sorted.begin(), sorted.end(), all);
+        all = std::accumulate(sorted_.begin(), sorted_.end(), all);
         hits += of.uses.at(of.hits_at());
     }
     if (all <= 0.0) {

@@ -39,8 +39,9 @@ class ExpertCounts {
     /// Uses of one expert, as of now.
     double uses(int layer, int expert) const;
     /// Of layers [first, last). Sorts each layer's experts: for once a second, not once a step.
-    ExpertSummary summary(int first_layer, int last_layer) const;
-    ExpertSummary summary() const { return summary(0, static_cast<int>(layers_.size())); }
+    /// Takes no memory.
+    ExpertSummary summary(int first_layer, int last_layer);
+    ExpertSummary summary() { return summary(0, static_cast<int>(layers_.size())); }
     /// Since the start, not faded.
     std::uint64_t hits() const { return hits_; }
     std::uint64_t misses() const { return misses_; }
@@ -51,6 +52,7 @@ class ExpertCounts {
         std::size_t hits_at() const { return uses.size() - 1; }
     };
     std::vector<Layer> layers_;
+    std::vector<double> sorted_;  // of one layer
     std::uint64_t hits_ = 0;
     std::uint64_t misses_ = 0;
 };

@@ -1,44 +1,70 @@
 // SPDX-License-Identifier: MIT
-// The slots of the device and their complement.
+// The parts of each share, and for the CPU what is no part of the device's.
 #include "engine/runtime/expert_views.h"
+
+#include <algorithm>
+#include <numeric>
 
 #include "engine/base/check.h"
 
 namespace ballast::runtime {
 
-ExpertViews::ExpertViews(int n_layers, int n_experts)
-    : n_experts_(n_experts), layers_(static_cast<std::size_t>(n_layers)) {
-    const std::vector<int> none(static_cast<std::size_t>(n_experts), -1);
-    for (int layer = 0; layer < n_layers; ++layer) {
-        Layer& of = layers_[static_cast<std::size_t>(layer)];
-        of.device.resize(none.size());
-        of.cpu.resize(none.size());
-        set(layer, none);
-        device_.push_back({.slice_of = of.device});
-        cpu_.push_back({.slice_of = of.cpu});
+ExpertViews::ExpertViews(std::span<const ExpertShare> cpu, std::span<const ExpertShare> device)
+    : cpu_(make_side(cpu)), device_(make_side(device)) {
+    std::vector<int> by_number;
+    for (const auto shares : {cpu, device}) {
+        for (const ExpertShare& share : shares) {
+            by_number.resize(static_cast<std::size_t>(share.n_experts));
+            std::iota(by_number.begin(), by_number.end(), 0);
+            set(share.group, by_number);
+        }
     }
 }
 
-void ExpertViews::set(int layer, std::span<const int> slots) {
-    Layer& of = layers_[static_cast<std::size_t>(layer)];
-    BALLAST_CHECK(slots.size() == of.device.size());
-    of.n_on_device = 0;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-        const bool on_device = slots[i] >= 0;
-        of.device[i] = slots[i];
-        // The host's units hold every expert, in order.
-        of.cpu[i] = on_device ? -1 : static_cast<std::int32_t>(i);
-        of.n_on_device += on_device ? 1 : 0;
+ExpertViews::Side ExpertViews::make_side(std::span<const ExpertShare> shares) {
+    Side side;
+    for (const ExpertShare& share : shares) {
+        side.shares.push_back(
+            {share, std::vector<std::int32_t>(static_cast<std::size_t>(share.n_experts), -1)});
+    }
+    for (const Share& share : side.shares) {
+        side.slices.push_back({.slice_of = share.slice_of});
+    }
+    return side;
+}
+
+void ExpertViews::set(int group, std::span<const int> order) {
+    for (Share& of : device_.shares) {
+        if (of.share.group != group) {
+            continue;
+        }
+        BALLAST_CHECK(order.size() == of.slice_of.size());
+        std::fill(of.slice_of.begin(), of.slice_of.end(), -1);
+        for (int i = 0; i < of.share.parts.n; ++i) {
+            const int expert = order[static_cast<std::size_t>(of.share.parts.first + i)];
+            if (expert >= 0) {
+                of.slice_of[static_cast<std::size_t>(expert)] = i;
+            }
+        }
+    }
+    for (Share& of : cpu_.shares) {
+        if (of.share.group != group) {
+            continue;
+        }
+        BALLAST_CHECK(order.size() == of.slice_of.size());
+        // Its parts are the last ones, and its units hold every expert, in order.
+        std::iota(of.slice_of.begin(), of.slice_of.end(), 0);
+        for (int part = 0; part < of.share.parts.first; ++part) {
+            const int expert = order[static_cast<std::size_t>(part)];
+            if (expert >= 0) {
+                of.slice_of[static_cast<std::size_t>(expert)] = -1;
+            }
+        }
     }
 }
 
 std::span<const backend::ExpertSlices> ExpertViews::of(DeviceId device) const {
-    return device == DeviceId::kCpu ? cpu_ : device_;
-}
-
-int ExpertViews::n_of(int layer, DeviceId device) const {
-    const int n = layers_[static_cast<std::size_t>(layer)].n_on_device;
-    return device == DeviceId::kCpu ? n_experts_ - n : n;
+    return device == DeviceId::kCpu ? cpu_.slices : device_.slices;
 }
 
 }  // namespace ballast::runtime

@@ -1,43 +1,51 @@
 // SPDX-License-Identifier: MIT
-// Who computes which experts, as backends take it: the device those that are in its slots, the CPU
-// the others.
+// Who computes which experts, as backends take it: each share of the device those that are its
+// parts, the CPU the others.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/backend/step_context.h"
 #include "engine/base/ids.h"
+#include "engine/runtime/group_ops.h"
 
 namespace ballast::runtime {
 
 /// Changed between steps only: what is queued views it until it has run. Engine thread.
 class ExpertViews {
   public:
-    /// All experts of all layers are the CPU's at first.
-    ExpertViews(int n_layers, int n_experts);
+    /// Of no shares.
+    ExpertViews() = default;
+    /// The shares of either side's ops (SideOps::expert_shares). At first each expert is the part
+    /// of its number.
+    ExpertViews(std::span<const ExpertShare> cpu, std::span<const ExpertShare> device);
     ExpertViews(const ExpertViews&) = delete;
     ExpertViews& operator=(const ExpertViews&) = delete;
+    ExpertViews(ExpertViews&&) = default;
+    ExpertViews& operator=(ExpertViews&&) = default;
 
-    /// slots[expert]: its slot on the device, −1: it is the CPU's.
-    void set(int layer, std::span<const int> slots);
-    /// StepContext::experts of either side.
+    /// order[part] is the expert that is this part of the group; −1: none is, and the CPU has what
+    /// is no part. Takes no memory.
+    void set(int group, std::span<const int> order);
+    /// StepContext::experts of either side: by share.
     std::span<const backend::ExpertSlices> of(DeviceId device) const;
-    /// How many of the layer's experts this side has: with none it has no part in it.
-    int n_of(int layer, DeviceId device) const;
 
   private:
-    struct Layer {
-        std::vector<std::int32_t> device;
-        std::vector<std::int32_t> cpu;
-        int n_on_device = 0;
+    struct Share {
+        ExpertShare share = {};
+        std::vector<std::int32_t> slice_of = {};
     };
+    struct Side {
+        std::vector<Share> shares = {};
+        std::vector<backend::ExpertSlices> slices = {};
+    };
+    static Side make_side(std::span<const ExpertShare> shares);
 
-    int n_experts_;
-    std::vector<Layer> layers_;
-    std::vector<backend::ExpertSlices> cpu_;
-    std::vector<backend::ExpertSlices> device_;
+    Side cpu_;
+    Side device_;
 };
 
 }  // namespace ballast::runtime

@@ -212,13 +212,15 @@ class ShareWriter {
     backend::Op of_share(backend::Experts op) const {
         for (UnitId* const unit : {&op.gate, &op.up, &op.down}) {
             WeightSlice slice = whole_slice(*unit, tensor(*unit));
-            slice.first_matrix = size_of(form_.parts.first);
-            slice.n_matrices = size_of(form_.parts.n);
+            if (!form_.in_place) {
+                slice.first_matrix = size_of(form_.parts.first);
+                slice.n_matrices = size_of(form_.parts.n);
+            }
             *unit = matrix(slice);
         }
         op.out = result_or(op.out);
         op.layer = static_cast<int>(to_.expert_shares.size());
-        to_.expert_shares.push_back({form_.parts, op.n_experts});
+        to_.expert_shares.push_back({form_.parts, op.n_experts, group_.group});
         return op;
     }
     backend::Op of_share(backend::GatherOutputs op) const { return op; }

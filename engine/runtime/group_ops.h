@@ -58,10 +58,13 @@ struct SideUnit {
     }
 };
 
-/// Experts that a share has, as slices of its stacked units from the first on.
+/// Parts of a group of experts that a share has. Which experts they are is said in each step
+/// (expert_places.h). The device has them in that order in its stacked units; the CPU has all
+/// experts in its units, in the order of their numbers, and computes those of its parts.
 struct ExpertShare {
     PartRange parts = {};
     int n_experts = 0;
+    int group = -1;  // in the catalog's order
 };
 
 /// One side's ops of a step, with weights of its own numbering.
@@ -90,6 +93,8 @@ struct ShareForm {
     bool prologue = true;
     bool router = true;
     bool body = true;  // the experts, or the whole of any other group
+    /// Experts are read where the model's file has them: the units are the whole stacks.
+    bool in_place = false;
 };
 
 /// Appends the group's ops up to its tail, for these parts.

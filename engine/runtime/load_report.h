@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/runtime/expert_use.h"
 #include "engine/runtime/load_watch.h"
 #include "engine/runtime/residency.h"
 #include "engine/runtime/transfer_stats.h"
@@ -32,6 +33,7 @@ struct LoadReport {
     std::uint64_t n_moves = 0;     // of parts of the share, to the device or from it
     TransferStats transfers = {};  // as of the last step
     std::shared_ptr<const Residency> residency = nullptr;  // never null once it is published
+    ExpertReport experts = {};  // at most a second old while steps are run
 
     std::uint64_t free_bytes() const {
         const std::uint64_t taken = self_bytes + others_bytes;

@@ -31,6 +31,9 @@ struct EngineOptions {
     /// Plans may divide groups between the sides and stream shares; else each is on one side, and
     /// results on a device with the CPU's kernels have the bits of the CPU alone.
     bool divide_groups = true;
+    /// Which experts of a divided group the device holds: "frequency" (those used most lately),
+    /// "lru" (those used last), "fixed" (the first ones).
+    std::string expert_slots = "frequency";
     /// Who tells what others take of the device: "none" or "" (nobody), "script:FILE".
     std::string gpu_monitor = "none";
 };

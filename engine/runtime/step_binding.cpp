@@ -2,8 +2,8 @@
 // Memory for the slots and angles, and the views of it by the numbers that ops use.
 #include "engine/runtime/step_binding.h"
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 namespace ballast::runtime {
@@ -18,15 +18,20 @@ void bind_slots(BoundStep& step, std::span<const backend::SlotView> memory, std:
     }
 }
 
-void bind_experts(BoundStep& step, std::size_t side) {
-    for (const ExpertShare& share : step.program.sides[side].expert_shares) {
-        auto& slices = step.slices[side].emplace_back(static_cast<std::size_t>(share.n_experts),
-                                                      std::int32_t{-1});
-        std::iota(slices.begin() + share.parts.first, slices.begin() + share.parts.end(), 0);
+/// Groups of experts that the device alone computes.
+std::vector<int> groups_without_cpu(const StepProgram& program) {
+    std::vector<int> groups;
+    const auto& on_cpu = program.sides[0].expert_shares;
+    for (const ExpertShare& share : program.sides[1].expert_shares) {
+        const bool known = std::find(groups.begin(), groups.end(), share.group) != groups.end();
+        const bool shared = std::any_of(on_cpu.begin(), on_cpu.end(), [&](const ExpertShare& cpu) {
+            return cpu.group == share.group;
+        });
+        if (!known && !shared) {
+            groups.push_back(share.group);
+        }
     }
-    for (const auto& slices : step.slices[side]) {
-        step.experts[side].push_back({.slice_of = slices});
-    }
+    return groups;
 }
 
 }  // namespace
@@ -46,10 +51,14 @@ Status StepBinding::bind(std::array<StepProgram, kStepKinds.size()> programs,
 
 void StepBinding::bind_again(std::array<StepProgram, kStepKinds.size()> programs) {
     for (std::size_t i = 0; i < programs.size(); ++i) {
-        steps_[i] = {.program = std::move(programs[i])};
-        bind_cpu(steps_[i]);
+        BoundStep& step = steps_[i];
+        step = {.program = std::move(programs[i])};
+        step.experts =
+            ExpertViews(step.program.sides[0].expert_shares, step.program.sides[1].expert_shares);
+        bind_cpu(step);
         if (parts_.device != nullptr) {
-            bind_device(steps_[i]);
+            bind_device(step);
+            step.filled = groups_without_cpu(step.program);
         }
     }
 }
@@ -88,12 +97,11 @@ void StepBinding::bind_cpu(BoundStep& step) {
             view_in_place(tensors[static_cast<std::size_t>(unit.slice.unit)], unit.slice));
     }
     bind_slots(step, memory_, 0);
-    bind_experts(step, 0);
     step.contexts[0] = {.weights = step.weights[0],
                         .slots = step.slots[0],
                         .kv = parts_.cache.layers(),
                         .rope = rope_views_,
-                        .experts = step.experts[0]};
+                        .experts = step.experts.of(DeviceId::kCpu)};
 }
 
 void StepBinding::bind_device(BoundStep& step) {
@@ -113,12 +121,24 @@ void StepBinding::bind_device(BoundStep& step) {
         }
     }
     bind_slots(step, parts_.device->slots(), 1);
-    bind_experts(step, 1);
     step.contexts[1] = {.weights = step.weights[1],
                         .slots = step.slots[1],
                         .kv = parts_.cache.layers(),
                         .rope = parts_.device->rope(),
-                        .experts = step.experts[1]};
+                        .experts = step.experts.of(DeviceId::kDevice)};
+}
+
+void StepBinding::follow(StepKind kind, const ExpertPlaces& experts) {
+    BoundStep& step = this->step(kind);
+    if (step.experts_version == experts.version()) {
+        return;
+    }
+    step.experts_version = experts.version();
+    for (int group = 0; group < experts.n_groups(); ++group) {
+        if (const auto order = experts.order(group); !order.empty()) {
+            step.experts.set(group, order);
+        }
+    }
 }
 
 void StepBinding::fill_rope(const backend::StepInput& input) {

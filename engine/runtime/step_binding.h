@@ -14,6 +14,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/model.h"
 #include "engine/runtime/device_side.h"
+#include "engine/runtime/expert_views.h"
 #include "engine/runtime/step_memory.h"
 #include "engine/runtime/step_program.h"
 
@@ -24,8 +25,10 @@ struct BoundStep {
     StepProgram program = {};
     std::array<std::vector<backend::WeightView>, kDevices> weights = {};
     std::array<std::vector<backend::SlotView>, kDevices> slots = {};
-    std::array<std::vector<std::vector<std::int32_t>>, kDevices> slices = {};  // of experts
-    std::array<std::vector<backend::ExpertSlices>, kDevices> experts = {};
+    ExpertViews experts = {};
+    std::uint64_t experts_version = 0;  // of the places that the views follow; 0: none
+    /// Groups of experts of which the CPU computes none, so that no slot may be empty.
+    std::vector<int> filled = {};
     std::array<backend::StepContext, kDevices> contexts = {};
 };
 
@@ -62,6 +65,8 @@ class StepBinding {
     const backend::SlotView& memory(backend::SlotId slot) const {
         return memory_[static_cast<std::size_t>(slot)];
     }
+    /// Experts are where they are now, for steps of this kind; between two steps.
+    void follow(StepKind kind, const ExpertPlaces& experts);
     /// Cosines and sines for the input's rows, on the CPU.
     void fill_rope(const backend::StepInput& input);
 

@@ -102,6 +102,9 @@ class Compiler {
         }
         if (n_device == group.n_parts) {
             append_ops(kDeviceSide, group, [&](SideOps& ops) { append_tail(model_, group, ops); });
+            if (group.has_experts() && division(group).streamed > 0) {
+                await(choice_fetch_, group.group);
+            }
             note_written(group, {false, true});
             pending_.reset();
             return;
@@ -135,7 +138,7 @@ class Compiler {
         }
         bring(kCpuSide, group.inputs);
         if (group.has_experts()) {
-            await(choice_fetch_);
+            await(choice_fetch_, group.group);
         }
         run_on_cpu(group, rest, group.result, false);
         note_written(group, {false, false});
@@ -168,7 +171,8 @@ class Compiler {
             append_ops(kDeviceSide, group, [&](SideOps& ops) {
                 append_share(model_, group, before, ops);
             });
-            if (division.on_device() < group.n_parts) {
+            // Who holds some experts asks which ones are wanted, even if the CPU computes none.
+            if (division.resident < group.n_parts) {
                 choice_fetch_ = fetch(group.choice, group.choice, 0);
             }
         }
@@ -306,7 +310,9 @@ class Compiler {
     void run_on_cpu(const GroupOps& group, PartRange parts, SlotId result, bool whole) {
         append_ops(kCpuSide, group, [&](SideOps& ops) {
             // The other side has chosen experts where it has some.
-            append_share(model_, group, {.parts = parts, .result = result, .router = whole}, ops);
+            const ShareForm form{
+                .parts = parts, .result = result, .router = whole, .in_place = true};
+            append_share(model_, group, form, ops);
             if (whole) {
                 append_tail(model_, group, ops);
             }
@@ -374,8 +380,10 @@ class Compiler {
         return program_.n_fetches++;
     }
 
-    void await(int fetch) {
-        program_.actions.push_back({.kind = StepAction::Kind::kAwait, .fetch = fetch});
+    /// chosen: the group whose choice of experts it is, if it is one.
+    void await(int fetch, int chosen = -1) {
+        program_.actions.push_back(
+            {.kind = StepAction::Kind::kAwait, .fetch = fetch, .group = chosen});
     }
 
     template <class Use>

@@ -55,8 +55,10 @@ struct StepAction {
     // Ops [begin, end) of the side.
     std::size_t begin = 0;
     std::size_t end = 0;
-    int tile = -1;          // that they read; its place in the ring is free after them
-    int group = -1;         // in the catalog's order; −1: the embedding
+    int tile = -1;  // that they read; its place in the ring is free after them
+    /// In the catalog's order; −1: the embedding. Of what is awaited the group whose choice of
+    /// experts it is; −1: none.
+    int group = -1;
     double share = 1.0;     // of the group's parts
     bool finishes = false;  // the sum of both sides and what follows it
 };

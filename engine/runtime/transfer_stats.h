@@ -52,6 +52,11 @@ struct TransferStats {
     std::uint64_t bytes(TransferDirection direction, TransferReason reason) const {
         return bytes_moved[static_cast<std::size_t>(direction)][static_cast<std::size_t>(reason)];
     }
+    /// Weights that crossed for one step.
+    std::uint64_t streamed_bytes() const {
+        return bytes(TransferDirection::kIn, TransferReason::kDecodeWeights) +
+               bytes(TransferDirection::kIn, TransferReason::kPrefillWeights);
+    }
     /// Of the copying, 0 to 1; 0 if nothing was copied.
     double overlap_ratio() const;
 

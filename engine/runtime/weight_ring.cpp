@@ -10,7 +10,11 @@
 namespace ballast::runtime {
 
 WeightRing::WeightRing(const WeightRing& owner, PlaceRange places)
-    : backend_(owner.backend_), log_(owner.log_), owns_places_(false), n_places_(places.n) {
+    : backend_(owner.backend_),
+      log_(owner.log_),
+      owns_places_(false),
+      n_places_(places.n),
+      experts_(owner.experts_) {
     std::copy_n(owner.places_.begin() + static_cast<std::ptrdiff_t>(places.first),
                 places.n,
                 places_.begin());
@@ -115,22 +119,44 @@ Status WeightRing::restart(std::size_t tile) {
 Status WeightRing::load(std::size_t number) {
     const StepTile& tile = program_->tiles[number];
     const auto& units = program_->sides[1].units();
+    const std::span<const int> order =
+        experts_ != nullptr ? experts_->order(tile.group) : std::span<const int>();
     for (std::size_t i = 0; i < tile.units.size(); ++i) {
         const WeightSlice& slice = units[static_cast<std::size_t>(tile.units[i])].slice;
-        const backend::WeightView& tensor = tensors_[static_cast<std::size_t>(slice.unit)];
-        const backend::Strips strips = packing_strips(tensor, slice);
-        const auto copy = [&] {
-            return backend_.copy_strips_in(backend::Queue::kCopy,
-                                           this->tile(number) + tile.offsets[i],
-                                           view_in_place(tensor, slice).data,
-                                           strips);
-        };
-        // All that the last copy stands behind has been put on its queue.
-        BALLAST_TRY_STATUS(backend::put_or_wait(backend_, last_copy_, copy));
-        note(number, strips.total_bytes());
-        loaded_[place(number)] = *last_copy_;
+        std::byte* const to = this->tile(number) + tile.offsets[i];
+        if (order.empty()) {
+            BALLAST_TRY_STATUS(load_slice(number, slice, to));
+            continue;
+        }
+        // Experts that follow each other in the file cross together.
+        const std::size_t each = tensors_[static_cast<std::size_t>(slice.unit)].slice_bytes();
+        for (std::size_t n = 0; n < slice.n_matrices;) {
+            WeightSlice run = slice;
+            run.first_matrix = static_cast<std::size_t>(order[slice.first_matrix + n]);
+            run.n_matrices = 1;
+            while (n + run.n_matrices < slice.n_matrices &&
+                   static_cast<std::size_t>(order[slice.first_matrix + n + run.n_matrices]) ==
+                       run.first_matrix + run.n_matrices) {
+                ++run.n_matrices;
+            }
+            BALLAST_TRY_STATUS(load_slice(number, run, to + n * each));
+            n += run.n_matrices;
+        }
     }
+    loaded_[place(number)] = *last_copy_;
     n_loaded_ = number + 1;
+    return {};
+}
+
+Status WeightRing::load_slice(std::size_t number, const WeightSlice& slice, std::byte* to) {
+    const backend::WeightView& tensor = tensors_[static_cast<std::size_t>(slice.unit)];
+    const backend::Strips strips = packing_strips(tensor, slice);
+    const std::byte* const from = view_in_place(tensor, slice).data;
+    // All that the last copy stands behind has been put on its queue.
+    BALLAST_TRY_STATUS(backend::put_or_wait(backend_, last_copy_, [&] {
+        return backend_.copy_strips_in(backend::Queue::kCopy, to, from, strips);
+    }));
+    note(number, strips.total_bytes());
     return {};
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/base/result.h"
+#include "engine/runtime/expert_places.h"
 #include "engine/runtime/lane_log.h"
 #include "engine/runtime/step_program.h"
 #include "scheduler/placement/placement.h"
@@ -49,6 +50,8 @@ class WeightRing {
     std::uint64_t total_bytes() const;
     std::size_t n_places() const { return n_places_; }
 
+    /// Which experts the tiles' parts are; they stay so during a step. Before: by their numbers.
+    void follow(const ExpertPlaces& experts) { experts_ = &experts; }
     /// A step of this program and kind begins: its first tiles are on their way. The model's
     /// tensors stay mapped. Errors of Backend::copy_strips_in().
     Status begin(const StepProgram& program,
@@ -79,6 +82,8 @@ class WeightRing {
     static Sizes sizes_for(std::span<const StepProgram* const> programs, bool halves);
     std::size_t place(std::size_t tile) const { return tile % n_places_; }
     Status load(std::size_t number);
+    /// Copies these of the tile to that place.
+    Status load_slice(std::size_t number, const WeightSlice& slice, std::byte* to);
     /// The last copy was one of this tile.
     void note(std::size_t number, std::size_t bytes);
 
@@ -90,9 +95,10 @@ class WeightRing {
     const StepProgram* program_ = nullptr;
     StepKind kind_ = StepKind::kDecode;
     std::span<const backend::WeightView> tensors_ = {};
-    std::size_t n_tiles_ = 0;   // of this step
-    std::size_t n_loaded_ = 0;  // of them
-    std::size_t n_free_ = 0;    // of them
+    std::size_t n_tiles_ = 0;                // of this step
+    std::size_t n_loaded_ = 0;               // of them
+    std::size_t n_free_ = 0;                 // of them
+    const ExpertPlaces* experts_ = nullptr;  // null: each is the part of its number
     std::array<backend::Event, kTiles> loaded_ = {};
     std::optional<backend::Event> last_copy_ = {};
 };

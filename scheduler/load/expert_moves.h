@@ -38,6 +38,8 @@ class ExpertMoves {
 
     ExpertMoves(std::span<const ExpertLayer> layers, const Options& options);
 
+    /// See ExpertSlots::put().
+    void put(int layer, int expert, int slot) { slots_of(layer).put(expert, slot); }
     /// A step of so many tokens, of which uses[expert] used each.
     void count(int layer, std::span<const std::uint32_t> uses, std::int64_t n_tokens);
     /// So many more bytes may cross. What is not used is kept until it is enough for the next move,
@@ -54,7 +56,7 @@ class ExpertMoves {
     int n_layers() const { return static_cast<int>(slots_.size()); }
     const ExpertSlots& layer(int layer) const { return slots_[static_cast<std::size_t>(layer)]; }
     int n_in_flight() const { return n_in_flight_; }
-    /// Moves placed since the start; what moves_total{reason="expert"} says.
+    /// Moves placed since the start; what ballast_expert_moves_total says.
     std::uint64_t n_placed() const { return n_placed_; }
 
   private:

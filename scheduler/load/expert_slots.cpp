@@ -68,6 +68,14 @@ std::optional<ExpertSlots::Move> ExpertSlots::best_move() const {
     return move.gain > 0.0 ? std::optional<Move>(move) : std::nullopt;
 }
 
+void ExpertSlots::put(int expert, int slot) {
+    Place& place = places_[static_cast<std::size_t>(slot)];
+    int& slot_of = slot_[static_cast<std::size_t>(expert)];
+    BALLAST_CHECK(place.expert < 0 && place.coming < 0 && slot_of < 0);
+    place.expert = expert;
+    slot_of = slot;
+}
+
 void ExpertSlots::begin(const Move& move) {
     Place& place = places_[static_cast<std::size_t>(move.slot)];
     const auto expert = static_cast<std::size_t>(move.expert);

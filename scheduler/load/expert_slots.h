@@ -46,6 +46,9 @@ class ExpertSlots {
     /// nothing where that does not pay.
     std::optional<Move> best_move() const;
 
+    /// At the start: the expert is in the slot already, and neither was before.
+    void put(int expert, int slot);
+
     // A move changes nothing before it has begun; then its slot holds no expert until the copy is
     // placed, or dropped. What resize() has taken the slot from may still end either way.
     void begin(const Move& move);
@@ -57,6 +60,8 @@ class ExpertSlots {
     void resize(int n_slots);
 
     std::optional<int> slot_of(int expert) const;
+    /// −1: none, or one is on its way.
+    int expert_in(int slot) const { return places_[static_cast<std::size_t>(slot)].expert; }
     /// The same for all experts; −1: none. The memory stays where it is.
     std::span<const int> slots() const { return slot_; }
     int n_slots() const { return static_cast<int>(places_.size()); }

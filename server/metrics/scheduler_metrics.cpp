@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "server/metrics/expert_families.h"
 #include "server/metrics/families.h"
 #include "server/metrics/load_families.h"
 
@@ -37,6 +38,7 @@ prometheus::Family<Gauge>& gauges(prometheus::Registry& registry,
 struct SchedulerMetrics::Families {
     explicit Families(prometheus::Registry& registry)
         : load(registry),
+          experts(registry),
           placement(gauges(
               registry, "ballast_placement_bytes", "Bytes by where they are and what they are.")),
           version{&gauges(registry, "ballast_plan_version", "Number of the plan in force.")},
@@ -68,7 +70,9 @@ struct SchedulerMetrics::Families {
         if (!sources.state) {
             return;
         }
-        load.update(sources.load());
+        const runtime::LoadReport report = sources.load();
+        load.update(report);
+        experts.update(report.experts);
         // What has left a device is 0 there from now on.
         for (auto& [labels, gauge] : places) {
             gauge->Set(0.0);
@@ -98,6 +102,7 @@ struct SchedulerMetrics::Families {
     }
 
     LoadFamilies load;
+    ExpertFamilies experts;
     prometheus::Family<Gauge>& placement;
     LateGauge version;
     LateGauge predicted;

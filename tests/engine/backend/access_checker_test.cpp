@@ -32,7 +32,14 @@ class Watched {
           plain_cpu_(scalar(), pool_),
           device_(host_, checker_),
           cpu_(plain_cpu_, checker_) {
-        EXPECT_TRUE(host_.reserve({.rows = kRows, .k = kWidth}).has_value());
+        EXPECT_TRUE(host_
+                        .reserve({.rows = kRows,
+                                  .k = kWidth,
+                                  .experts = 2,
+                                  .experts_used = 1,
+                                  .width = 1,
+                                  .expert_ffn_width = 1})
+                        .has_value());
         EXPECT_TRUE(plain_cpu_.reserve({.rows = kRows, .k = kWidth}).has_value());
     }
 
@@ -241,6 +248,36 @@ TEST(AccessChecker, FindsABatchThatIsChangedWhileOpsRunOnIt) {
             EXPECT_TRUE(watched.device().wait(added).has_value());
         });
     }
+}
+
+TEST(AccessChecker, FindsExpertsThatMoveWhileOpsLookForThem) {
+    expect_found_unless_ordered("the host changed", [&](Watched& watched, bool ordered) {
+        // One expert of one neuron, in slice 0; the other one is not here.
+        TwoSlots slots(watched);
+        const std::vector<WeightView> weights(
+            3, {.data = slots.x(), .n_rows = 1, .k = 1, .row_bytes = sizeof(float), .n_slices = 1});
+        std::vector<std::int32_t> slice_of = {-1, -1};
+        const std::vector<ExpertSlices> slices = {{.slice_of = slice_of}};
+        StepContext context = slots.context();
+        context.weights = weights;
+        context.experts = slices;
+        const OpRecord op{.op = Experts{.in = 0,
+                                        .choice = 1,
+                                        .out = 0,
+                                        .gate = 0,
+                                        .up = 1,
+                                        .down = 2,
+                                        .n_experts = 2,
+                                        .n_used = 1,
+                                        .width = 1,
+                                        .ffn_width = 1}};
+        const Event done = watched.settled(watched.device().submit({&op, 1}, context));
+        if (ordered) {
+            EXPECT_TRUE(watched.device().wait(done).has_value());
+        }
+        slice_of[1] = 0;
+        EXPECT_TRUE(watched.device().wait(done).has_value());
+    });
 }
 
 TEST(AccessChecker, LetsTheHostReadWhatACopyReads) {

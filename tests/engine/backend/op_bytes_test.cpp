@@ -130,6 +130,36 @@ TEST(OpBytes, AreOfTheSlotsThatTheOpIsKnownToAccess) {
     }
 }
 
+TEST(OpBytes, AreNotThoseOfSlicesThatHoldNoExpert) {
+    OneCpu one;
+    const OpRecord op = layer_ops()[11];
+    const auto& experts = std::get<Experts>(op.op);
+    StepContext context = one.step.context();
+    // The middle slice is empty: its expert is on its way, and another one is not here.
+    const std::vector<std::int32_t> slice_of = {2, -1, 0};
+    const std::vector<ExpertSlices> slices = {{.slice_of = slice_of}};
+    context.experts = slices;
+    std::vector<Touch> touches;
+    append_touches(op, context, touches);
+    for (const UnitId unit : {experts.gate, experts.up, experts.down}) {
+        const WeightView& view = context.weights[static_cast<std::size_t>(unit)];
+        std::vector<bool> read(kExperts);
+        for (const Touch& touch : touches) {
+            for (std::size_t i = 0; i < kExperts; ++i) {
+                const std::byte* const slice = view.data + i * view.slice_bytes();
+                const bool whole =
+                    touch.bytes.data <= slice &&
+                    slice + view.slice_bytes() <= touch.bytes.data + touch.bytes.extent();
+                const bool any = touch.bytes.data < slice + view.slice_bytes() &&
+                                 slice < touch.bytes.data + touch.bytes.extent();
+                EXPECT_EQ(whole, any) << "slice " << i;
+                read[i] = read[i] || any;
+            }
+        }
+        EXPECT_EQ(read, (std::vector<bool>{true, false, true}));
+    }
+}
+
 TEST(OpBytes, AreOnlyThePositionsThatAnAttentionLooksAt) {
     OneCpu one;
     const OpRecord op = all_kinds()[layer_ops().size() + 1];

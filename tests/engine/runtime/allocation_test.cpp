@@ -68,24 +68,40 @@ void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
 namespace ballast::test {
 namespace {
 
+/// Every other group on the device, of experts as many as they say.
+std::shared_ptr<const scheduler::Plan> plan_with_experts(const model::Model& model, int n_experts) {
+    auto plan = std::make_shared<scheduler::Plan>(
+        *whole_group_plan(model.catalog(), [](std::size_t i) { return i % 2 == 0; }));
+    for (std::size_t i = 0; i < model.catalog().groups.size(); ++i) {
+        if (model.catalog().groups[i].kind == scheduler::GroupKind::kExperts && n_experts > 0) {
+            plan->placement.groups[i] = {.resident = n_experts, .shared_on_device = true};
+        }
+    }
+    return plan;
+}
+
 TEST(DecodeStep, TakesNoMemory) {
-    const std::vector<std::pair<std::uint32_t, std::string>> kinds = {
-        {0, "auto"}, {4, "auto"}, {0, "host"}, {4, "host"}};
-    for (const auto& [n_experts, device] : kinds) {
+    struct Kind {
+        std::uint32_t n_experts = 0;
+        std::string device = "auto";
+        int n_slots = 0;
+    };
+    const std::vector<Kind> kinds = {
+        {0, "auto"}, {4, "auto"}, {0, "host"}, {4, "host"}, {8, "host", 3}};
+    for (const auto& [n_experts, device, n_slots] : kinds) {
         const TinyFixture fixture({.n_experts = n_experts, .type = quant::QuantType::kQ8_0});
         const model::Model& model = *fixture.model().model;
-        auto compute = runtime::Compute::create(
-            model,
-            {.threads = 2, .device = device},
-            {.sequences = 2,
-             .context = 256,
-             .rows = 128,
-             .outputs = 2,
-             .plan = whole_group_plan(model.catalog(), [](std::size_t i) { return i % 2 == 0; }),
-             .unchecked = true});
+        auto compute = runtime::Compute::create(model,
+                                                {.threads = 2, .device = device},
+                                                {.sequences = 2,
+                                                 .context = 256,
+                                                 .rows = 128,
+                                                 .outputs = 2,
+                                                 .plan = plan_with_experts(model, n_slots),
+                                                 .unchecked = true});
         ASSERT_TRUE(compute.has_value()) << compute.error().message;
         const runtime::Residency& facts = (*compute)->residency();
-        ASSERT_EQ(facts.n_on_device(), device == "host" ? 3 : 0);
+        ASSERT_EQ(facts.n_on_device(), device == "auto" ? 0 : n_slots > 0 ? 5 : 3);
         runtime::Batch batch(128, 2);
         std::vector<std::unique_ptr<runtime::Sequence>> sequences;
         for (int i = 0; i < 2; ++i) {
@@ -117,6 +133,8 @@ TEST(DecodeStep, TakesNoMemory) {
                 member.sequence->deliver();
             }
         }
+        (*compute)->expert_use().publish(Nanoseconds(0), true);
+        EXPECT_EQ((*compute)->expert_use().report().n_moves > 0, n_slots > 0);
     }
 }
 

@@ -66,25 +66,34 @@ TEST(ExpertCounts, TellHitsFromMissesByTheSlotsOfTheStep) {
 }
 
 TEST(ExpertViews, GiveEachExpertToOneSide) {
-    ExpertViews views(2, 4);
-    EXPECT_EQ(views.n_of(0, DeviceId::kCpu), 4);
-    EXPECT_EQ(views.n_of(0, DeviceId::kDevice), 0);
-    views.set(1, std::array{-1, 1, -1, 0});
-    EXPECT_EQ(views.n_of(1, DeviceId::kCpu), 2);
-    EXPECT_EQ(views.n_of(1, DeviceId::kDevice), 2);
-    const auto cpu = views.of(DeviceId::kCpu);
-    const auto device = views.of(DeviceId::kDevice);
-    ASSERT_EQ(cpu.size(), 2U);
-    ASSERT_EQ(device.size(), 2U);
-    for (int expert = 0; expert < 4; ++expert) {
-        EXPECT_EQ(cpu[0].of(expert), expert);
-        EXPECT_EQ(device[0].of(expert), -1);
-        EXPECT_EQ(cpu[1].of(expert) >= 0, device[1].of(expert) < 0) << expert;
-    }
-    EXPECT_EQ(device[1].of(3), 0);
-    EXPECT_EQ(cpu[1].of(2), 2) << "the CPU's units hold all experts";
-    views.set(1, std::array{0, 1, 2, 3});
-    EXPECT_EQ(views.n_of(1, DeviceId::kCpu), 0);
+    // Group 3: four experts, of which the first two parts are slots, the third crosses, and the
+    // CPU has the last. Group 5 is the CPU's.
+    const std::array device = {ExpertShare{{0, 2}, 4, 3}, ExpertShare{{2, 1}, 4, 3}};
+    const std::array cpu = {ExpertShare{{3, 1}, 4, 3}, ExpertShare{{0, 2}, 2, 5}};
+    ExpertViews views(cpu, device);
+    const auto slots = [&](DeviceId side, int share) {
+        std::vector<int> found;
+        const std::span<const backend::ExpertSlices> shares = views.of(side);
+        for (int expert = 0; expert < (side == DeviceId::kCpu && share == 1 ? 2 : 4); ++expert) {
+            found.push_back(shares[static_cast<std::size_t>(share)].of(expert));
+        }
+        return found;
+    };
+    EXPECT_EQ(slots(DeviceId::kDevice, 0), (std::vector<int>{0, 1, -1, -1}));
+    EXPECT_EQ(slots(DeviceId::kDevice, 1), (std::vector<int>{-1, -1, 0, -1}));
+    EXPECT_EQ(slots(DeviceId::kCpu, 0), (std::vector<int>{-1, -1, -1, 3}));
+    EXPECT_EQ(slots(DeviceId::kCpu, 1), (std::vector<int>{0, 1}));
+    views.set(3, std::array{3, 0, 2, 1});
+    EXPECT_EQ(slots(DeviceId::kDevice, 0), (std::vector<int>{1, -1, -1, 0}));
+    EXPECT_EQ(slots(DeviceId::kDevice, 1), (std::vector<int>{-1, -1, 0, -1}));
+    EXPECT_EQ(slots(DeviceId::kCpu, 0), (std::vector<int>{-1, 1, -1, -1}))
+        << "the CPU's units hold all experts";
+    views.set(3, std::array{3, -1, 0, 1});
+    EXPECT_EQ(slots(DeviceId::kDevice, 0), (std::vector<int>{-1, -1, -1, 0}));
+    EXPECT_EQ(slots(DeviceId::kDevice, 1), (std::vector<int>{0, -1, -1, -1}));
+    EXPECT_EQ(slots(DeviceId::kCpu, 0), (std::vector<int>{-1, 1, 2, -1}))
+        << "what is no part of the device's while a slot is empty";
+    EXPECT_EQ(slots(DeviceId::kCpu, 1), (std::vector<int>{0, 1}));
 }
 
 }  // namespace

@@ -38,8 +38,11 @@ class TinyFixture {
 
 /// A running engine over one model.
 struct Running {
-    Running(const runtime::LoadedModel& model, const runtime::EngineOptions& options) {
-        auto created = runtime::Engine::create(model, options, source, observer, clock);
+    Running(const runtime::LoadedModel& model,
+            const runtime::EngineOptions& options,
+            runtime::EngineParts parts = {}) {
+        auto created =
+            runtime::Engine::create(model, options, source, observer, clock, std::move(parts));
         EXPECT_TRUE(created.has_value()) << created.error().message;
         engine = std::move(*created);
         engine->start();

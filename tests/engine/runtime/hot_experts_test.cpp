@@ -26,10 +26,12 @@ constexpr int kRows = 32;
 class SplitExperts {
   public:
     SplitExperts(const model::Model& model, std::uint64_t seed)
-        : views_(model.config().n_layers, model.config().n_experts),
-          device_(model.weights().views().begin(), model.weights().views().end()) {
+        : device_(model.weights().views().begin(), model.weights().views().end()) {
         const int n_experts = model.config().n_experts;
         Rng rng(seed);
+        std::vector<runtime::ExpertShare> cpu_shares;
+        std::vector<runtime::ExpertShare> device_shares;
+        std::vector<std::vector<int>> orders;
         for (const backend::OpRecord& record : model.ops().records()) {
             const auto* op = std::get_if<backend::Experts>(&record.op);
             if (op == nullptr) {
@@ -42,14 +44,24 @@ class SplitExperts {
                     held.insert(held.begin() + static_cast<std::ptrdiff_t>(at), expert);
                 }
             }
-            std::vector<int> slots(static_cast<std::size_t>(n_experts), -1);
-            for (std::size_t slot = 0; slot < held.size(); ++slot) {
-                slots[static_cast<std::size_t>(held[slot])] = static_cast<int>(slot);
-            }
-            views_.set(op->layer, slots);
             for (const backend::UnitId unit : {op->gate, op->up, op->down}) {
                 pack(device_[static_cast<std::size_t>(unit)], held);
             }
+            // An op's layer is its share's number.
+            EXPECT_EQ(op->layer, static_cast<int>(orders.size()));
+            const auto n_held = static_cast<int>(held.size());
+            device_shares.push_back({{0, n_held}, n_experts, op->layer});
+            cpu_shares.push_back({{n_held, n_experts - n_held}, n_experts, op->layer});
+            for (int expert = 0; expert < n_experts; ++expert) {
+                if (std::find(held.begin(), held.end(), expert) == held.end()) {
+                    held.push_back(expert);
+                }
+            }
+            orders.push_back(std::move(held));
+        }
+        views_ = runtime::ExpertViews(cpu_shares, device_shares);
+        for (std::size_t layer = 0; layer < orders.size(); ++layer) {
+            views_.set(static_cast<int>(layer), orders[layer]);
         }
     }
     const runtime::ExpertViews& views() const { return views_; }

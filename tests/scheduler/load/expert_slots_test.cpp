@@ -133,6 +133,26 @@ TEST(ExpertSlots, CannotBeOverwhelmedByNumbers) {
     EXPECT_EQ(slots.best_move()->expert, 0) << "the other one was used long ago";
 }
 
+TEST(ExpertSlots, MayHoldExpertsFromTheStart) {
+    ExpertSlots slots(4, 2, {.rule = SlotRule::kRecent});
+    slots.put(3, 0);
+    slots.put(1, 1);
+    EXPECT_EQ(slots.slot_of(3), 0);
+    EXPECT_EQ(slots.expert_in(1), 1);
+    EXPECT_EQ(slots.best_move(), std::nullopt) << "nobody was asked for";
+    use(slots, 4, std::array{1});
+    EXPECT_EQ(slots.hits(), 1U);
+    use(slots, 4, std::array{0});
+    const auto move = slots.best_move();
+    ASSERT_TRUE(move.has_value());
+    EXPECT_EQ(move->slot, 0);
+    EXPECT_EQ(move->evicted, 3);
+    slots.begin(*move);
+    EXPECT_EQ(slots.expert_in(0), -1);
+    slots.placed(*move);
+    EXPECT_EQ(slots.expert_in(0), 0);
+}
+
 TEST(ExpertSlots, HoldNeitherExpertWhileAMoveGoesOn) {
     ExpertSlots slots(4, 1, {.rule = SlotRule::kRecent});
     use(slots, 4, std::array{0});

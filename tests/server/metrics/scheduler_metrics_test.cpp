@@ -153,6 +153,30 @@ TEST(LoadMetrics, SayWhoHasTheMemoryAndWhatWasGivenBack) {
     EXPECT_EQ(fake.value(R"(ballast_evicted_bytes_total{cause="memory"})"), 80.0);
 }
 
+TEST(ExpertMetrics, SayHowUnevenlyExpertsAreUsedAndWhatTheDeviceHad) {
+    FakeScheduler fake;
+    fake.start();
+    EXPECT_FALSE(fake.has_any("ballast_expert_share")) << "the model has no experts";
+    EXPECT_FALSE(fake.has_any("ballast_expert_hits_total"));
+    fake.load.experts = {
+        .has_experts = true,
+        .summary = {.hottest_10 = 0.25, .hottest_25 = 0.5, .hottest_50 = 0.75, .hit_rate = 0.375},
+        .hits = 30,
+        .misses = 50,
+        .n_moves = 4,
+        .moved_bytes = 4000};
+    EXPECT_EQ(fake.value(R"(ballast_expert_share{hottest="10"})"), 0.25);
+    EXPECT_EQ(fake.value(R"(ballast_expert_share{hottest="25"})"), 0.5);
+    EXPECT_EQ(fake.value(R"(ballast_expert_share{hottest="50"})"), 0.75);
+    EXPECT_EQ(fake.value("ballast_expert_hit_ratio"), 0.375);
+    EXPECT_EQ(fake.value("ballast_expert_hits_total"), 30.0);
+    EXPECT_EQ(fake.value("ballast_expert_misses_total"), 50.0);
+    EXPECT_EQ(fake.value("ballast_expert_moves_total"), 4.0);
+    EXPECT_EQ(fake.value("ballast_expert_moved_bytes_total"), 4000.0);
+    fake.load.experts.hits = 31;
+    EXPECT_EQ(fake.value("ballast_expert_hits_total"), 31.0);
+}
+
 TEST(LoadMetrics, CountWhatCrossesByDirectionAndReason) {
     FakeScheduler fake;
     fake.start();
