@@ -217,6 +217,7 @@ void Engine::State::loop(StopToken stop) {
         refuse(*job, {ErrorCode::kCancelled, "the server is stopping"});
     }
     report_load();
+    compute->expert_use().publish(clock.now(), true);
     idle.store(true);
 }
 

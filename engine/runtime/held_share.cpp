@@ -210,19 +210,11 @@ Status HeldShare::send_kv_home() {
         }
         const TensorGroup& group = compute_.catalog().groups[i];
         const int n_there = compute_.kv_heads_on_device(group.layer);
-        int n_stay = device.attending_heads(group.layer);
-        if (n_stay >= n_there) {
+        if (device.attending_heads(group.layer) >= n_there) {
             continue;
         }
-        // Those that stay move too, and for a moment there are both.
-        const std::uint64_t bytes =
-            kv_bytes_of_part(i) *
-            static_cast<std::uint64_t>(n_stay * group.parts / compute_.model().config().n_kv_heads);
-        if (n_stay > 0 && compute_.device_use().bytes + bytes > budget_) {
-            device.give_up_attention(group.layer);
-            n_stay = 0;
-        }
-        BALLAST_TRY_STATUS(move_kv(group.layer, n_stay));
+        // Heads do not move within the device: those that stay come back with bring_kv().
+        BALLAST_TRY_STATUS(move_kv(group.layer, 0));
         ++moves_.n_kv_layers_out;
         changed_ = true;
     }
@@ -242,6 +234,9 @@ Result<bool> HeldShare::bring_kv() {
         if (n_wanted <= n_there) {
             continue;
         }
+        if (n_there > 0) {
+            BALLAST_TRY_STATUS(move_kv(group.layer, 0));
+        }
         const std::uint64_t bytes =
             kv_bytes_of_part(i) * static_cast<std::uint64_t>(n_wanted * group.parts /
                                                              compute_.model().config().n_kv_heads);
@@ -258,10 +253,6 @@ Result<bool> HeldShare::bring_kv() {
         }
         all = false;
         device.give_up_attention(group.layer);
-        if (n_there > 0) {
-            BALLAST_TRY_STATUS(move_kv(group.layer, 0));
-            ++moves_.n_kv_layers_out;
-        }
     }
     return all;
 }
@@ -364,11 +355,17 @@ Result<bool> HeldShare::commit(const Placement& plan) {
     }
     BALLAST_TRY_STATUS(device.execute(next));
     BALLAST_TRY_STATUS(send_kv_home());
-    bool all = device.take_for_steps(budget_);
-    // Without a ring less may attend there.
-    BALLAST_TRY_STATUS(send_kv_home());
-    BALLAST_TRY(const bool kv, bring_kv());
-    all = all && kv;
+    bool all = true;
+    bool settled = false;
+    // Where keys and values have no room, fewer groups attend there, and what streams crosses in
+    // other tiles. Each round gives up one group at least.
+    while (!settled) {
+        all = device.take_for_steps(budget_) && all;
+        // Without a ring less may attend there.
+        BALLAST_TRY_STATUS(send_kv_home());
+        BALLAST_TRY(settled, bring_kv());
+        all = all && settled;
+    }
     compute_.follow_device();
     if (std::exchange(kv_moves_, false)) {
         compute_.kv_has_moved();

@@ -5,10 +5,13 @@
 #include <atomic>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 namespace ballast::test {
 
 namespace {
+
+constexpr auto kRealTokenTime = std::chrono::microseconds(300);
 
 /// Stands still but for what it is moved, or goes on by a tick whenever it is asked.
 class StageClock final : public Clock {
@@ -39,6 +42,8 @@ struct Stage {
         outcome.wrong_books |= report.self_bytes != report.booked_bytes;
         outcome.reports.push_back(report);
         played.on_token(++n_tokens, pauses);
+        // What crosses beside the steps does so in real time, which this one does not know.
+        std::this_thread::sleep_for(kRealTokenTime);
         clock.advance(played.token_time);
     }
 };

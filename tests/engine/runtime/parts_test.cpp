@@ -264,6 +264,32 @@ TEST(LiveParts, RandomScriptsDisturbNobody) {
     EXPECT_GE(n_between, 500);
 }
 
+TEST(LiveParts, RandomScriptsDivideTheHeadsOfALayer) {
+    const TinyFixture fixture(
+        {.n_layers = 3, .n_heads = 8, .n_kv_heads = 8, .type = quant::QuantType::kQ8_0});
+    const std::uint64_t all = whole_share(fixture);
+    LivePlay played;
+    played.n_tokens = 50;
+    played.divide_groups = true;
+    int n_divided = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        SCOPED_TRACE(seed);
+        played.script = random_script(seed, all);
+        const LiveOutcome outcome = play(fixture, played);
+        expect_in_order(outcome);
+        for (const runtime::LoadReport& report : outcome.reports) {
+            for (std::size_t i = 0; i < report.residency->groups.size(); ++i) {
+                const scheduler::TensorGroup& group = fixture.model().model->catalog().groups[i];
+                const int n = report.residency->groups[i].resident;
+                n_divided +=
+                    group.kind == scheduler::GroupKind::kAttention && n > 0 && n < group.parts ? 1
+                                                                                               : 0;
+            }
+        }
+    }
+    EXPECT_GE(n_divided, 20);
+}
+
 TEST(LiveParts, RandomScriptsDisturbNoExperts) {
     const TinyFixture fixture({.n_layers = 6, .n_experts = 8, .type = quant::QuantType::kQ8_0});
     const std::uint64_t all = whole_share(fixture);
