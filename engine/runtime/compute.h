@@ -99,6 +99,8 @@ class Compute {
     // The device's share changes between two steps; what was submitted has ended by then.
     /// Whether the options name one, which may be in use or not.
     bool wants_device() const { return wants_device_; }
+    /// The shape said what goes where.
+    bool has_fixed_plan() const { return shape_.plan != nullptr; }
     /// All of ours on the device, by its own view.
     backend::MemoryUse device_use() const;
     /// The same by what each part of ours says that it holds.

@@ -29,14 +29,16 @@ struct Engine::State {
           JobSource& jobs,
           EngineObserver& hears,
           const Clock& time,
-          const LoadWatch::Setup& load)
+          const LoadWatch::Setup& load,
+          bool always_super_chunks)
         : model(loaded),
           options(wanted),
           source(jobs),
           observer(hears),
           clock(time),
           live(load, time),
-          pace(wanted.prefill_chunk) {}
+          pace(wanted.prefill_chunk),
+          chunk(always_super_chunks) {}
 
     void loop(StopToken stop);
     void take_jobs();
@@ -105,7 +107,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const LoadedModel& model,
         source,
         observer,
         clock,
-        LoadWatch::Setup{parts.rules, with_device ? parts.monitor : nullptr, parts.pauses});
+        LoadWatch::Setup{parts.rules, with_device ? parts.monitor : nullptr, parts.pauses},
+        parts.always_super_chunks);
     BALLAST_TRY(state->context, context_tokens(*model.model, options));
     const int rows = options.parallel + options.prefill_chunk;
     BALLAST_TRY(state->compute,
@@ -384,7 +387,8 @@ Status Engine::State::step() {
     }
     if (!chunk.is_running()) {
         BALLAST_TRY_STATUS(follow_load(true));
-        const Status begun = chunk.begin(compute->executor(), running, pace, clock.now());
+        const double link_bps = compute->transfers().link_bps();
+        const Status begun = chunk.begin(compute->executor(), running, pace, link_bps, clock.now());
         if (!begun) {
             return device_failed(begun.error());
         }

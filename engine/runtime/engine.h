@@ -33,8 +33,10 @@ struct EngineParts {
     backend::HostOptions host = {};
     /// The CPU as a slower one, for reports.
     backend::CpuPace cpu_pace = {};
-    /// What goes where; null: what the scheduler decides.
+    /// What goes where until something has to go; null: what the scheduler decides.
     std::shared_ptr<const scheduler::Plan> plan = nullptr;
+    /// Super-chunks also where steps are as good, for tests.
+    bool always_super_chunks = false;
     /// Beside the rules' defaults; the memory follows from the options.
     scheduler::LoadRules rules = {};
 };

@@ -67,7 +67,8 @@ void LiveDevice::take_over(Compute& compute) {
 
 void LiveDevice::begin_rule() {
     scheduler::TensorScheduler& scheduler = compute_->scheduler();
-    if (rule_ != nullptr || !next_.has_device || !scheduler.costs()) {
+    const bool decides = scheduler.costs() && !compute_->has_fixed_plan();
+    if (rule_ != nullptr || !next_.has_device || !decides) {
         return;
     }
     rule_ = std::make_unique<scheduler::ShareRule>(

@@ -37,6 +37,10 @@ int PrefillPace::step_tokens(bool shared) const {
     return pace_ > 0.0 ? tokens_in(seconds_of(shared)) : kPrefillGrain;
 }
 
+double PrefillPace::step_seconds(bool shared) const {
+    return pace_ > 0.0 ? step_tokens(shared) / pace_ : 0.0;
+}
+
 int PrefillPace::micro_batch(bool shared, int n_stages) const {
     if (pace_ <= 0.0) {
         return std::clamp(kPrefillGrain * n_stages, kPrefillGrain, chunk_);

@@ -17,6 +17,8 @@ class PrefillPace {
     void note(int n_tokens, Nanoseconds duration);
     /// Tokens of the next step; `shared`: others decode.
     int step_tokens(bool shared) const;
+    /// How long that takes; 0: not known yet.
+    double step_seconds(bool shared) const;
     /// Tokens of a super-chunk's micro-batch, of which one stage of n_stages is run at a time.
     int micro_batch(bool shared, int n_stages) const;
     /// How long a prompt may hold up the next token of running streams, where those take less.

@@ -11,11 +11,20 @@ namespace ballast::runtime {
 
 namespace {
 
+// Of a step's time: what takes longer to cross than this is not hidden behind the computation.
+constexpr double kLinkBound = 0.8;
+
 /// Whether fewer bytes cross for these rows in a super-chunk than in steps of so many.
-bool is_worth_it(const SuperStages& stages, int rows, int step_rows) {
+bool saves_bytes(const SuperStages& stages, int rows, int step_rows) {
     const int n_more_steps = (rows + step_rows - 1) / step_rows - 1;
     return static_cast<std::uint64_t>(n_more_steps) * stages.tile_bytes >
            static_cast<std::uint64_t>(rows) * stages.crossing_bytes;
+}
+
+/// Whether steps beside running streams would wait for the link. Not as long as no step was seen.
+bool is_link_bound(const SuperStages& stages, double step_seconds, double link_bps) {
+    return step_seconds > 0.0 && link_bps > 0.0 &&
+           static_cast<double>(stages.tile_bytes) / link_bps > kLinkBound * step_seconds;
 }
 
 }  // namespace
@@ -23,6 +32,7 @@ bool is_worth_it(const SuperStages& stages, int rows, int step_rows) {
 Status SuperChunk::begin(Executor& executor,
                          std::span<const std::unique_ptr<Sequence>> sequences,
                          const PrefillPace& pace,
+                         double link_bps,
                          Nanoseconds now) {
     BALLAST_CHECK(!is_running());
     const SuperBinding* const super = executor.super();
@@ -40,7 +50,10 @@ Status SuperChunk::begin(Executor& executor,
         return {};
     }
     const auto& stages = super->stages().stages;
-    if (!always_ && !is_worth_it(super->stages(), rows, pace.step_tokens(shared))) {
+    const bool pays =
+        saves_bytes(super->stages(), rows, pace.step_tokens(shared)) &&
+        (!shared || is_link_bound(super->stages(), pace.step_seconds(true), link_bps));
+    if (!pays && !always_) {
         return {};
     }
     BALLAST_TRY_STATUS(

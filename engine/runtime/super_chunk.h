@@ -27,15 +27,18 @@ class SuperChunk {
         int n_tokens = 0;
         bool has_logits = false;  // those of output 0 are the sequence's
     };
-    /// `always`: also where more bytes cross than in steps, for tests.
+    /// `always`: also where steps are as good, for tests.
     explicit SuperChunk(bool always = false) : always_(always) {}
 
-    /// Tokens of the prompts, oldest first, as many as there is memory for. Takes none where a step
-    /// is as good: nothing streams, or one takes all that is left, or more would cross. kOverloaded
-    /// if KV blocks run out; errors of the device.
+    /// Tokens of the prompts, oldest first, as many as there is memory for. Takes none where steps
+    /// are as good: nothing streams, or one takes all that is left, or more would cross; or while
+    /// others decode, whose tokens ride along in steps for little, if what streams crosses behind
+    /// the computation of a step at `link_bps`. kOverloaded if KV blocks run out; errors of the
+    /// device.
     Status begin(Executor& executor,
                  std::span<const std::unique_ptr<Sequence>> sequences,
                  const PrefillPace& pace,
+                 double link_bps,
                  Nanoseconds now);
     bool is_running() const { return !parts_.empty(); }
     /// Whether running streams have waited long enough for a step of theirs: as long as their last

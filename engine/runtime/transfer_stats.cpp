@@ -30,4 +30,10 @@ double TransferStats::overlap_ratio() const {
     return copied.count() > 0 ? to_seconds(overlapped) / to_seconds(copied) : 0.0;
 }
 
+double TransferStats::link_bps() const {
+    const std::uint64_t crossed = bytes(TransferDirection::kIn, TransferReason::kDecodeWeights) +
+                                  bytes(TransferDirection::kIn, TransferReason::kPrefillWeights);
+    return copied.count() > 0 ? static_cast<double>(crossed) / to_seconds(copied) : 0.0;
+}
+
 }  // namespace ballast::runtime

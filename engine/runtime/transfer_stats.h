@@ -57,6 +57,8 @@ struct TransferStats {
         return bytes(TransferDirection::kIn, TransferReason::kDecodeWeights) +
                bytes(TransferDirection::kIn, TransferReason::kPrefillWeights);
     }
+    /// At which weights that stream have crossed; 0: none have, or the device does not know.
+    double link_bps() const;
     /// Of the copying, 0 to 1; 0 if nothing was copied.
     double overlap_ratio() const;
 

@@ -2,7 +2,8 @@
 // How long a long prompt takes to its first token, alone and beside a running stream, and how long
 // that stream waits between two tokens meanwhile: in steps, and in super-chunks. The model runs on
 // the CPU and the device "host", both paced to a shipped machine scaled down. A report: it judges
-// nothing. Usage: super_chunk_times MODEL.gguf [MACHINE] [FACTOR] [TOKENS] [PERCENT]
+// nothing. Usage: super_chunk_times MODEL.gguf [MACHINE] [FACTOR] [TOKENS] [PERCENT]; PERCENT of
+// the weights have room on the device, or 0: attention stays there and all feed-forwards stream.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -167,8 +168,22 @@ class Run {
     SystemClock clock_;
 };
 
-std::shared_ptr<const scheduler::Plan> plan_for(const scheduler::TensorCatalog& catalog,
-                                                const Settings& settings) {
+/// Attention stays on the device, with its keys and values and the head; of the feed-forwards
+/// everything streams for prompts. So it is where a model is much larger than a fast device.
+scheduler::Placement feed_forward_streams(const scheduler::TensorCatalog& catalog) {
+    scheduler::Placement placement = scheduler::cpu_only(catalog);
+    for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
+        const scheduler::TensorGroup& group = catalog.groups[i];
+        if (group.kind == scheduler::GroupKind::kFeedForward) {
+            placement.groups[i].prefill_streamed = group.parts;
+        } else {
+            placement.groups[i] = scheduler::all_resident(group);
+        }
+    }
+    return placement;
+}
+
+scheduler::Placement planned(const scheduler::TensorCatalog& catalog, const Settings& settings) {
     scheduler::PlanResult result = scheduler::make_plan(
         {.catalog = &catalog,
          .costs = scheduler::CostModel(settings.machine),
@@ -178,12 +193,19 @@ std::shared_ptr<const scheduler::Plan> plan_for(const scheduler::TensorCatalog& 
          .prefill_tokens = settings.n_tokens,
          .prefill_weight = 4.0,
          .ladder = {.attention_prefill = false, .router_streams = false}});
+    return std::move(result.plan.placement);
+}
+
+std::shared_ptr<const scheduler::Plan> plan_for(const scheduler::TensorCatalog& catalog,
+                                                const Settings& settings) {
+    scheduler::Placement placement =
+        settings.percent > 0 ? planned(catalog, settings) : feed_forward_streams(catalog);
     const auto count = [&](auto value) {
         double bytes = 0.0;
         for (std::size_t i = 0; i < catalog.groups.size(); ++i) {
             const scheduler::TensorGroup& group = catalog.groups[i];
-            bytes += static_cast<double>(group.weight_bytes) *
-                     value(result.plan.placement.groups[i]) / group.parts;
+            bytes +=
+                static_cast<double>(group.weight_bytes) * value(placement.groups[i]) / group.parts;
         }
         return bytes / 1e6;
     };
@@ -194,7 +216,7 @@ std::shared_ptr<const scheduler::Plan> plan_for(const scheduler::TensorCatalog& 
         count([](const auto& placed) { return placed.prefill_streamed; }),
         count([](const auto& placed) { return placed.streamed; }));
     return std::make_shared<const scheduler::Plan>(
-        scheduler::Plan{.version = 1, .placement = std::move(result.plan.placement)});
+        scheduler::Plan{.version = 1, .placement = std::move(placement)});
 }
 
 Status run(const std::string& path, const std::string& machine, double factor, Settings settings) {

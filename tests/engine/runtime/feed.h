@@ -82,7 +82,7 @@ class Feed {
             waiting_.erase(waiting_.begin(), end);
         }
         if (!chunk_.is_running()) {
-            BALLAST_TRY_STATUS(chunk_.begin(executor, running_, pace_, clock_.now()));
+            BALLAST_TRY_STATUS(chunk_.begin(executor, running_, pace_, 0.0, clock_.now()));
             n_chunks += chunk_.is_running() ? 1 : 0;
         }
         const bool held_up =
