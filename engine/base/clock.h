@@ -21,6 +21,9 @@ class Clock {
     virtual Nanoseconds now() const = 0;
     /// Seconds since 1970-01-01 UTC, for `created` fields and dates in templates.
     virtual std::int64_t unix_seconds() const = 0;
+    /// How long the computer has slept so far, which now() does not count; 0 where that is not
+    /// known.
+    virtual Nanoseconds slept() const { return Nanoseconds{0}; }
 };
 
 /// The machine's clock.
@@ -28,6 +31,8 @@ class SystemClock final : public Clock {
   public:
     Nanoseconds now() const override;
     std::int64_t unix_seconds() const override;
+    /// Known on Linux.
+    Nanoseconds slept() const override;
 };
 
 }  // namespace ballast

@@ -107,7 +107,7 @@ class Compute {
     std::uint64_t booked_bytes() const;
     /// Brings keys and values to the host, gives every byte of the device back, and goes on with
     /// the CPU. kOutOfMemory: the host has no room for them; no step can be run any more.
-    Result<ReleasedDevice> release_device();
+    Result<ReleasedDevice> release_device(bool is_trusted = true);
     /// The device itself goes too, after an error of it; the next start_device() begins anew.
     void drop_device();
     /// A device's side with nothing on it, to be filled (HeldShare).

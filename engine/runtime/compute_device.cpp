@@ -17,7 +17,7 @@ std::uint64_t Compute::booked_bytes() const {
     return (device_ != nullptr ? device_->held_bytes() : 0) + cache_->bytes_on(DeviceId::kDevice);
 }
 
-Result<ReleasedDevice> Compute::release_device() {
+Result<ReleasedDevice> Compute::release_device(bool is_trusted) {
     ReleasedDevice released = {.bytes = device_use().bytes, .n_groups = residency().n_on_device()};
     if (device_ == nullptr) {
         return released;
@@ -29,7 +29,10 @@ Result<ReleasedDevice> Compute::release_device() {
             continue;
         }
         const auto home = kv_placements(layer, 0);
-        if (const Status moved = cache_->move(layer, home, used); !moved) {
+        const Status moved =
+            is_trusted ? cache_->move(layer, home, used)
+                       : Status(fail(ErrorCode::kDeviceLost, "the device is not trusted"));
+        if (!moved) {
             log_debug("keys and values of layer {} are lost: {}", layer, moved.error().message);
             BALLAST_TRY_STATUS(cache_->move_without_device(layer, home, used));
             recovery_->restore(layer);

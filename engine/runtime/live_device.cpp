@@ -20,6 +20,9 @@ namespace {
 constexpr Nanoseconds kRefusedLeast = std::chrono::seconds(1);
 constexpr Nanoseconds kRefusedMost = std::chrono::minutes(1);
 
+// Two clocks are never read at the same time.
+constexpr Nanoseconds kSleepLeast = std::chrono::milliseconds(100);
+
 double mib(std::uint64_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(kMiB);
 }
@@ -58,6 +61,7 @@ std::uint64_t LiveDevice::first_budget() {
 void LiveDevice::take_over(Compute& compute) {
     compute_ = &compute;
     next_.has_device = compute.wants_device();
+    slept_ = clock_.slept();
     share_ = std::make_unique<HeldShare>(compute);
     share_->set_budget(directive_.budget_bytes);
     begin_rule();
@@ -92,8 +96,12 @@ Result<LiveDevice::Kv> LiveDevice::follow(bool working) {
     directive_ = watch_.look(now, share_->held_bytes());
     share_->set_budget(directive_.budget_bytes);
     Kv kv = Kv::kKept;
+    if (has_slept() && compute_->device_use().bytes > 0) {
+        BALLAST_TRY(kv, wake());
+    }
     if (must_give(directive_) || share_->held_bytes() > directive_.budget_bytes) {
-        BALLAST_TRY(kv, give(watch_.cause()));
+        BALLAST_TRY(const Kv given, give(watch_.cause()));
+        kv = given == Kv::kLost ? given : kv;
     }
     if (working && next_.has_device && directive_.level == LoadLevel::kDegraded &&
         watch_.control().may_retry(now)) {
@@ -150,13 +158,33 @@ Result<LiveDevice::Kv> LiveDevice::degrade(LoadCause cause, const std::string& d
 }
 
 std::string LiveDevice::sentence(LoadCause cause, const std::string& detail) const {
+    if (cause == LoadCause::kSuspended && !detail.empty()) {
+        return detail;
+    }
     const std::string reason = reason_of(cause, watch_.whom());
     return detail.empty() ? reason : fmt::format("{}: {}", reason, detail);
 }
 
-Result<LiveDevice::Kv> LiveDevice::release(LoadCause cause, const std::string& detail) {
+bool LiveDevice::has_slept() {
+    const Nanoseconds before = std::exchange(slept_, clock_.slept());
+    return slept_ - before >= kSleepLeast;
+}
+
+Result<LiveDevice::Kv> LiveDevice::wake() {
+    BALLAST_TRY(const Kv kv,
+                release(LoadCause::kSuspended,
+                        "The computer has slept, and what the device held is not trusted",
+                        false));
+    compute_->drop_device();
+    n_refused_ = 0;
+    return kv;
+}
+
+Result<LiveDevice::Kv> LiveDevice::release(LoadCause cause,
+                                           const std::string& detail,
+                                           bool is_trusted) {
     const Nanoseconds begin = clock_.now();
-    BALLAST_TRY(const ReleasedDevice released, compute_->release_device());
+    BALLAST_TRY(const ReleasedDevice released, compute_->release_device(is_trusted));
     const double release_ms = 1e3 * to_seconds(clock_.now() - begin);
     next_.evicted_bytes[static_cast<std::size_t>(cause)] += released.bytes;
     ++next_.n_moves;

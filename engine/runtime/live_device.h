@@ -47,7 +47,11 @@ class LiveDevice {
 
   private:
     std::string sentence(LoadCause cause, const std::string& detail) const;
-    Result<Kv> release(LoadCause cause, const std::string& detail);
+    Result<Kv> release(LoadCause cause, const std::string& detail, bool is_trusted = true);
+    /// Whether the computer has slept since the last look.
+    bool has_slept();
+    /// It has: what the device held may be gone, and the device made anew.
+    Result<Kv> wake();
     Result<Kv> degrade(LoadCause cause, const std::string& detail);
     /// More is held than may be.
     Result<Kv> give(LoadCause cause);
@@ -71,6 +75,7 @@ class LiveDevice {
     std::unique_ptr<HeldShare> share_;            // of the Compute
     std::unique_ptr<scheduler::ShareRule> rule_;  // null: no device, or nothing is known of it yet
     ShareMoves moved_;                            // of an upload that goes on
+    Nanoseconds slept_{0};                        // by the clock, at the last look
     std::uint64_t n_refused_ = 0;
     Nanoseconds refused_at_{0};
     Nanoseconds refused_wait_{0};

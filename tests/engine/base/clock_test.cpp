@@ -25,5 +25,13 @@ TEST(SystemClock, GivesTheDateOfTheSystem) {
     EXPECT_LE(now, static_cast<std::int64_t>(std::time(nullptr)) + 1);
 }
 
+TEST(SystemClock, SleepsOnlyForward) {
+    const SystemClock clock;
+    const Nanoseconds before = clock.slept();
+    EXPECT_GE(before, Nanoseconds(0));
+    // The two clocks behind it are not read at the same time.
+    EXPECT_GE(clock.slept() + std::chrono::milliseconds(50), before);
+}
+
 }  // namespace
 }  // namespace ballast

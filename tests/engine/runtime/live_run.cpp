@@ -20,9 +20,12 @@ class StageClock final : public Clock {
     Nanoseconds now() const override { return Nanoseconds(ns_.fetch_add(tick_.count())); }
     std::int64_t unix_seconds() const override { return 0; }
     void advance(Nanoseconds by) { ns_.fetch_add(by.count()); }
+    Nanoseconds slept() const override { return Nanoseconds(slept_ns_.load()); }
+    void sleep(Nanoseconds by) { slept_ns_.fetch_add(by.count()); }
 
   private:
     const Nanoseconds tick_;
+    std::atomic<std::int64_t> slept_ns_{Nanoseconds(std::chrono::hours(5)).count()};
     mutable std::atomic<std::int64_t> ns_{Nanoseconds(std::chrono::hours(1)).count()};
 };
 
@@ -44,6 +47,9 @@ struct Stage {
         played.on_token(++n_tokens, pauses);
         // What crosses beside the steps does so in real time, which this one does not know.
         std::this_thread::sleep_for(kRealTokenTime);
+        if (n_tokens == played.sleeps_after) {
+            clock.sleep(std::chrono::hours(1));
+        }
         clock.advance(played.token_time);
     }
 };

@@ -26,6 +26,7 @@ struct LivePlay {
     int n_tokens = 100;  // of each
     /// Called after each token with its number among all, before time goes on.
     std::function<void(int, scheduler::Pauses&)> on_token = [](int, scheduler::Pauses&) {};
+    int sleeps_after = 0;  // this token: the computer, for an hour; 0: it does not
     std::string device = "host";
     std::uint64_t vram_budget = 8ULL << 20U;
     std::uint64_t kv_mirror_bytes = runtime::EngineOptions{}.kv_mirror_bytes;

@@ -172,6 +172,24 @@ TEST(LiveDevice, TheComputerSleepsAndWakes) {
     EXPECT_GT(outcome.last.evicted_bytes[cause], 0U);
 }
 
+TEST(LiveDevice, ASleepThatNobodyToldOfIsSeenOnTheClock) {
+    const TinyFixture fixture(small_model());
+    LivePlay played;
+    played.sleeps_after = 60;
+    const std::vector<std::string> texts = undisturbed(fixture, played);
+    for (const std::uint64_t copies : {played.kv_mirror_bytes, std::uint64_t{0}}) {
+        played.kv_mirror_bytes = copies;
+        const LiveOutcome outcome = play(fixture, played);
+        expect_undisturbed(outcome, texts);
+        const auto cause = static_cast<std::size_t>(runtime::LoadCause::kSuspended);
+        EXPECT_EQ(outcome.last.evicted_bytes[cause], outcome.reports[55].self_bytes);
+        EXPECT_GT(outcome.last.self_bytes, 0U) << "taken again";
+        ASSERT_GE(outcome.decisions.size(), 2U);
+        EXPECT_NE(outcome.decisions[1].text.find("The computer has slept"), std::string::npos);
+        EXPECT_EQ(outcome.last.level, scheduler::LoadLevel::kFull);
+    }
+}
+
 TEST(LiveDevice, ADeviceThatTheScriptLosesIsTriedAgain) {
     const TinyFixture fixture(small_model());
     LivePlay played;

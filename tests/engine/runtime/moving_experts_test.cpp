@@ -109,6 +109,8 @@ class Pair {
         const backend::SequenceRows rows{
             .n_rows = n, .first_position = position_, .blocks = run.table->blocks()};
         const std::int32_t last = n - 1;
+        // Experts cross in real time, which steps of so small a model hardly take.
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
         return run.compute->executor().run({.tokens = tokens,
                                             .sequences = {&rows, 1},
                                             .n_decode_rows = decode ? n : 0,
@@ -315,7 +317,7 @@ TEST(MovingExperts, AreWaitedForByAPromptThatNeedsAllSlots) {
     Pair pair(*fixture.model().model, options);
     TopicText text(o, 5);
     for (int turn = 0; turn < 4; ++turn) {
-        EXPECT_LE(worst_over_topics(pair, text, 1, 3), 1e-4) << "turn " << turn;
+        EXPECT_LE(worst_over_topics(pair, text, 1, 8), 1e-4) << "turn " << turn;
     }
     EXPECT_GT(pair.report().n_moves, 0U);
 }
@@ -330,7 +332,7 @@ TEST(MovingExperts, MayBeLostWithTheDevice) {
     };
     Pair pair(*fixture.model().model, options);
     TopicText text(o, 5);
-    EXPECT_LE(worst_over_topics(pair, text, 1, 6), 1e-4);
+    EXPECT_LE(worst_over_topics(pair, text, 1, 40), 1e-4);
     EXPECT_GT(pair.report().n_moves, 0U);
     n_losses.store(1);
     const std::vector<TokenId> tokens = text.next(2, 1);

