@@ -7,7 +7,6 @@
 
 namespace ballast::runtime {
 
-using scheduler::GroupPlacement;
 using scheduler::Placement;
 
 std::vector<WeightSlice> DeviceSide::needed_slices() const {
@@ -130,7 +129,7 @@ void DeviceSide::begin_upload(std::span<const Piece> pieces, std::uint64_t chunk
 }
 
 Status DeviceSide::advance_upload(std::uint64_t bytes_most, std::uint64_t room_bytes) {
-    const Status status = weights_.advance(bytes_most, room_bytes);
+    Status status = weights_.advance(bytes_most, room_bytes);
     for (; n_come_ < weights_.n_arrived(); ++n_come_) {
         const Piece& piece = coming_[n_come_];
         auto& pieces = pieces_[piece.group];

@@ -145,8 +145,7 @@ Result<float*> DeviceSide::take_floats(std::size_t count) {
     BALLAST_TRY(const backend::Chunk chunk, setup_.backend->allocate_chunk(count * sizeof(float)));
     chunks_.push_back(chunk);
     residency_.device_step_bytes += chunk.size_bytes;
-    // A chunk is aligned to a page, which suits float.
-    return static_cast<float*>(static_cast<void*>(chunk.data));
+    return floats_at(chunk);
 }
 
 std::vector<WeightSlice> DeviceSide::slices_of(const Piece& piece) const {

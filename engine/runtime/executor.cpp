@@ -36,14 +36,6 @@ Status check_supported(const model::Model& model, const backend::Backend& cpu) {
     return {};
 }
 
-std::byte* bytes_at(float* memory) {
-    return static_cast<std::byte*>(static_cast<void*>(memory));
-}
-
-const std::byte* bytes_at(const float* memory) {
-    return static_cast<const std::byte*>(static_cast<const void*>(memory));
-}
-
 }  // namespace
 
 Executor::Executor(const Parts& parts)

@@ -9,14 +9,6 @@
 
 namespace ballast::runtime {
 
-namespace {
-
-std::byte* bytes_at(float* memory) {
-    return static_cast<std::byte*>(static_cast<void*>(memory));
-}
-
-}  // namespace
-
 const SuperBinding* Executor::super() {
     if (parts_.device == nullptr || std::exchange(super_asked_, true)) {
         return super_.get();

@@ -127,7 +127,7 @@ Result<LiveDevice::Kv> LiveDevice::give(LoadCause cause) {
         return degrade(cause, "");
     }
     const bool any = rule_ != nullptr && directive_.budget_bytes > compute_->step_bytes();
-    return any ? shrink(cause) : release(cause, "");
+    return any ? shrink(cause) : release(cause, sentence(cause, ""));
 }
 
 bool LiveDevice::is_overdue() {
@@ -148,7 +148,7 @@ Result<LiveDevice::Kv> LiveDevice::degrade(LoadCause cause, const std::string& d
     watch_.control().device_lost(clock_.now());
     next_.degraded = cause;
     next_.degraded_text = sentence(cause, detail);
-    BALLAST_TRY(const Kv kv, release(cause, detail));
+    BALLAST_TRY(const Kv kv, release(cause, next_.degraded_text));
     compute_->drop_device();
     n_refused_ = 0;
     refused_wait_ = Nanoseconds(0);
@@ -158,9 +158,6 @@ Result<LiveDevice::Kv> LiveDevice::degrade(LoadCause cause, const std::string& d
 }
 
 std::string LiveDevice::sentence(LoadCause cause, const std::string& detail) const {
-    if (cause == LoadCause::kSuspended && !detail.empty()) {
-        return detail;
-    }
     const std::string reason = reason_of(cause, watch_.whom());
     return detail.empty() ? reason : fmt::format("{}: {}", reason, detail);
 }
@@ -181,7 +178,7 @@ Result<LiveDevice::Kv> LiveDevice::wake() {
 }
 
 Result<LiveDevice::Kv> LiveDevice::release(LoadCause cause,
-                                           const std::string& detail,
+                                           const std::string& sentence,
                                            bool is_trusted) {
     const Nanoseconds begin = clock_.now();
     BALLAST_TRY(const ReleasedDevice released, compute_->release_device(is_trusted));
@@ -198,7 +195,7 @@ Result<LiveDevice::Kv> LiveDevice::release(LoadCause cause,
             released.kv_lost ? " (lost; what has no copy on the host is computed again)" : "");
     }
     moved += fmt::format("weights of {} groups and the step's memory.", released.n_groups);
-    const std::string why = fmt::format("{}; {}", sentence(cause, detail), moved);
+    const std::string why = fmt::format("{}; {}", sentence, moved);
     share_->reset();
     moved_ = {};
     scheduler::TensorScheduler& scheduler = compute_->scheduler();
@@ -222,7 +219,7 @@ Result<LiveDevice::Kv> LiveDevice::shrink(LoadCause cause) {
     }
     ShareMoves moves = share_->take_moves();
     if (must_give(directive_)) {
-        return release(cause, "no part of it may stay");
+        return release(cause, sentence(cause, "no part of it may stay"));
     }
     const std::uint64_t holds = compute_->device_use().bytes;
     moves.given_bytes = held - std::min(held, holds);

@@ -47,7 +47,8 @@ class LiveDevice {
 
   private:
     std::string sentence(LoadCause cause, const std::string& detail) const;
-    Result<Kv> release(LoadCause cause, const std::string& detail, bool is_trusted = true);
+    /// `sentence` says why.
+    Result<Kv> release(LoadCause cause, const std::string& sentence, bool is_trusted = true);
     /// Whether the computer has slept since the last look.
     bool has_slept();
     /// It has: what the device held may be gone, and the device made anew.

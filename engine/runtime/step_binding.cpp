@@ -73,14 +73,13 @@ Status StepBinding::allocate(const StepProgram& program, const ExecutorLimits& l
         BALLAST_TRY(backend::Chunk chunk,
                     parts_.cpu.allocate_chunk(slot_floats(slot, limits) * sizeof(float)));
         chunks_.push_back(chunk);
-        // A chunk is aligned to a page, which suits float.
-        memory_.push_back({.data = static_cast<float*>(static_cast<void*>(chunk.data)),
-                           .width = static_cast<std::size_t>(slot.width)});
+        memory_.push_back(
+            {.data = floats_at(chunk), .width = static_cast<std::size_t>(slot.width)});
     }
     memory_.resize(program.device_slots.size());
     for (const model::RopeTable& table : ops.rope_tables()) {
         const std::size_t size = static_cast<std::size_t>(limits.rows) * table.rates.size();
-        RopeMemory& memory = rope_.emplace_back();
+        RopeAngles& memory = rope_.emplace_back();
         memory.rates = table.rates;
         memory.cos = AlignedBuffer<float>(size);
         memory.sin = AlignedBuffer<float>(size);
@@ -105,11 +104,22 @@ void StepBinding::bind_cpu(BoundStep& step) {
 }
 
 void StepBinding::bind_device(BoundStep& step) {
-    const std::span<const backend::WeightView> tensors = parts_.model.weights().views();
-    const auto& units = step.program.sides[1].units();
-    for (const SideUnit& unit : units) {
+    for (const SideUnit& unit : step.program.sides[1].units()) {
         step.weights[1].push_back(parts_.device->weights().view(unit.slice));
     }
+    bind_tiles(step, parts_.device->ring(), parts_.model.weights().views());
+    bind_slots(step, parts_.device->slots(), 1);
+    step.contexts[1] = {.weights = step.weights[1],
+                        .slots = step.slots[1],
+                        .kv = parts_.cache.layers(),
+                        .rope = parts_.device->rope(),
+                        .experts = step.experts.of(DeviceId::kDevice)};
+}
+
+void bind_tiles(BoundStep& step,
+                const WeightRing& ring,
+                std::span<const backend::WeightView> tensors) {
+    const auto& units = step.program.sides[1].units();
     for (std::size_t i = 0; i < step.program.tiles.size(); ++i) {
         const StepTile& tile = step.program.tiles[i];
         for (std::size_t n = 0; n < tile.units.size(); ++n) {
@@ -117,15 +127,9 @@ void StepBinding::bind_device(BoundStep& step) {
             const WeightSlice& slice = units[unit].slice;
             step.weights[1][unit] = packed_view(tensors[static_cast<std::size_t>(slice.unit)],
                                                 slice,
-                                                parts_.device->ring().tile(i) + tile.offsets[n]);
+                                                ring.tile(i) + tile.offsets[n]);
         }
     }
-    bind_slots(step, parts_.device->slots(), 1);
-    step.contexts[1] = {.weights = step.weights[1],
-                        .slots = step.slots[1],
-                        .kv = parts_.cache.layers(),
-                        .rope = parts_.device->rope(),
-                        .experts = step.experts.of(DeviceId::kDevice)};
 }
 
 void StepBinding::follow(StepKind kind, const ExpertPlaces& experts) {
@@ -142,7 +146,7 @@ void StepBinding::follow(StepKind kind, const ExpertPlaces& experts) {
 }
 
 void StepBinding::fill_rope(const backend::StepInput& input) {
-    for (RopeMemory& memory : rope_) {
+    for (RopeAngles& memory : rope_) {
         fill_angles(memory.rates, input, memory.cos.data(), memory.sin.data());
     }
 }

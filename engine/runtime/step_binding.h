@@ -32,6 +32,18 @@ struct BoundStep {
     std::array<backend::StepContext, kDevices> contexts = {};
 };
 
+/// Cosines and sines of one rope table.
+struct RopeAngles {
+    std::span<const double> rates;
+    AlignedBuffer<float> cos;  // [rows][rates]
+    AlignedBuffer<float> sin;
+};
+
+/// What the step's tiles have is where they lie in this ring.
+void bind_tiles(BoundStep& step,
+                const WeightRing& ring,
+                std::span<const backend::WeightView> tensors);
+
 /// Cosines and sines of a rope table for the input's rows: [rows][rates].
 void fill_angles(std::span<const double> rates,
                  const backend::StepInput& input,
@@ -71,13 +83,6 @@ class StepBinding {
     void fill_rope(const backend::StepInput& input);
 
   private:
-    /// Cosines and sines of one rope table for the rows of a step.
-    struct RopeMemory {
-        std::span<const double> rates;
-        AlignedBuffer<float> cos;  // [rows][rates]
-        AlignedBuffer<float> sin;
-    };
-
     Status allocate(const StepProgram& program, const ExecutorLimits& limits);
     void bind_cpu(BoundStep& step);
     void bind_device(BoundStep& step);
@@ -86,7 +91,7 @@ class StepBinding {
     std::array<BoundStep, kStepKinds.size()> steps_;
     std::vector<backend::Chunk> chunks_;     // one a slot
     std::vector<backend::SlotView> memory_;  // by memory of a program's slots
-    std::vector<RopeMemory> rope_;
+    std::vector<RopeAngles> rope_;
     std::vector<backend::RopeView> rope_views_;
 };
 

@@ -28,6 +28,17 @@ std::size_t slot_floats(const Slot& slot, const ExecutorLimits& limits) {
     return static_cast<std::size_t>(rows) * static_cast<std::size_t>(slot.width);
 }
 
+/// The floats of a chunk, which is aligned to a page, and the bytes of floats.
+inline float* floats_at(const backend::Chunk& chunk) {
+    return static_cast<float*>(static_cast<void*>(chunk.data));
+}
+inline std::byte* bytes_at(float* memory) {
+    return static_cast<std::byte*>(static_cast<void*>(memory));
+}
+inline const std::byte* bytes_at(const float* memory) {
+    return static_cast<const std::byte*>(static_cast<const void*>(memory));
+}
+
 /// Bytes that a step's activations and angles take on a device that runs all groups but the head,
 /// what sums of both sides add, and what the head adds.
 struct StepBytes {

@@ -8,15 +8,6 @@
 
 namespace ballast::runtime {
 
-namespace {
-
-float* floats_at(const backend::Chunk& chunk) {
-    // A chunk is aligned to a page, which suits float.
-    return static_cast<float*>(static_cast<void*>(chunk.data));
-}
-
-}  // namespace
-
 Result<std::unique_ptr<SuperBinding>> SuperBinding::create(const Parts& parts, int rows) {
     const BoundStep& prompts = parts.steps.step(StepKind::kPrefill);
     const BoundStep& decode = parts.steps.step(StepKind::kDecode);
@@ -51,20 +42,10 @@ SuperBinding::~SuperBinding() {
 }
 
 void SuperBinding::rebind(const BoundStep& step, const WeightRing& ring, BoundStep& to) const {
-    const std::span<const backend::WeightView> tensors = parts_.model.weights().views();
     to.program = step.program;
     to.weights = step.weights;
     to.slots = step.slots;
-    for (std::size_t i = 0; i < to.program.tiles.size(); ++i) {
-        const StepTile& tile = to.program.tiles[i];
-        for (std::size_t n = 0; n < tile.units.size(); ++n) {
-            const auto unit = static_cast<std::size_t>(tile.units[n]);
-            const WeightSlice& slice = to.program.sides[1].units()[unit].slice;
-            to.weights[1][unit] = packed_view(tensors[static_cast<std::size_t>(slice.unit)],
-                                              slice,
-                                              ring.tile(i) + tile.offsets[n]);
-        }
-    }
+    bind_tiles(to, ring, parts_.model.weights().views());
     for (std::size_t side = 0; side < kDevices; ++side) {
         to.contexts[side] = step.contexts[side];
         to.contexts[side].weights = to.weights[side];
@@ -93,7 +74,7 @@ Status SuperBinding::allocate() {
     }
     for (const model::RopeTable& table : parts_.model.ops().rope_tables()) {
         const std::size_t size = static_cast<std::size_t>(rows_) * table.rates.size();
-        RopeMemory& memory = rope_.emplace_back();
+        RopeAngles& memory = rope_.emplace_back();
         memory.rates = table.rates;
         memory.cos = AlignedBuffer<float>(size);
         memory.sin = AlignedBuffer<float>(size);
@@ -128,7 +109,7 @@ BoundStep& SuperBinding::at(const backend::StepInput& input, int first_row) {
 }
 
 void SuperBinding::fill_rope(const backend::StepInput& input, int first_row) {
-    for (RopeMemory& memory : rope_) {
+    for (RopeAngles& memory : rope_) {
         const std::size_t begin = static_cast<std::size_t>(first_row) * memory.rates.size();
         fill_angles(memory.rates, input, memory.cos.data() + begin, memory.sin.data() + begin);
     }

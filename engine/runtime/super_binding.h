@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "engine/base/aligned_buffer.h"
 #include "engine/runtime/step_binding.h"
 #include "engine/runtime/super_stages.h"
 #include "engine/runtime/weight_ring.h"
@@ -47,13 +46,6 @@ class SuperBinding {
     WeightRing& between_ring() { return *between_ring_; }
 
   private:
-    /// Cosines and sines of all rows.
-    struct RopeMemory {
-        std::span<const double> rates;
-        AlignedBuffer<float> cos;
-        AlignedBuffer<float> sin;
-    };
-
     SuperBinding(const Parts& parts, int rows) : parts_(parts), rows_(rows) {}
     Status allocate();
     /// A step that streams through places of another ring.
@@ -65,12 +57,12 @@ class SuperBinding {
     BoundStep step_;
     BoundStep between_;
     std::unique_ptr<WeightRing> ring_;
-    std::unique_ptr<WeightRing> between_ring_;  // null: nothing streams between
-    std::vector<float*> on_cpu_;                // by memory; null: not carried
-    std::vector<float*> of_device_;             // likewise
-    std::vector<backend::Chunk> chunks_;        // the CPU's
-    std::vector<backend::Chunk> host_chunks_;   // the device's, on the host
-    std::vector<RopeMemory> rope_;
+    std::unique_ptr<WeightRing> between_ring_;   // null: nothing streams between
+    std::vector<float*> on_cpu_;                 // by memory; null: not carried
+    std::vector<float*> of_device_;              // likewise
+    std::vector<backend::Chunk> chunks_;         // the CPU's
+    std::vector<backend::Chunk> host_chunks_;    // the device's, on the host
+    std::vector<RopeAngles> rope_;               // of all rows
     std::vector<backend::RopeView> rope_views_;  // of the rows at hand
 };
 

@@ -31,9 +31,7 @@ double TransferStats::overlap_ratio() const {
 }
 
 double TransferStats::link_bps() const {
-    const std::uint64_t crossed = bytes(TransferDirection::kIn, TransferReason::kDecodeWeights) +
-                                  bytes(TransferDirection::kIn, TransferReason::kPrefillWeights);
-    return copied.count() > 0 ? static_cast<double>(crossed) / to_seconds(copied) : 0.0;
+    return copied.count() > 0 ? static_cast<double>(streamed_bytes()) / to_seconds(copied) : 0.0;
 }
 
 }  // namespace ballast::runtime

@@ -4,15 +4,6 @@
 
 namespace ballast::metrics {
 
-namespace {
-
-void raise(prometheus::Family<Counter>& family, std::uint64_t to) {
-    Counter& counter = family.Add({});
-    counter.Increment(static_cast<double>(to) - counter.Value());
-}
-
-}  // namespace
-
 ExpertFamilies::ExpertFamilies(prometheus::Registry& registry)
     : share_(prometheus::BuildGauge()
                  .Name("ballast_expert_share")
@@ -48,10 +39,10 @@ void ExpertFamilies::update(const runtime::ExpertReport& report) {
     share_.Add({{"hottest", "25"}}).Set(report.summary.hottest_25);
     share_.Add({{"hottest", "50"}}).Set(report.summary.hottest_50);
     hit_ratio_.Add({}).Set(report.summary.hit_rate);
-    raise(hits_, report.hits);
-    raise(misses_, report.misses);
-    raise(moves_, report.n_moves);
-    raise(moved_, report.moved_bytes);
+    raise(hits_.Add({}), static_cast<double>(report.hits));
+    raise(misses_.Add({}), static_cast<double>(report.misses));
+    raise(moves_.Add({}), static_cast<double>(report.n_moves));
+    raise(moved_.Add({}), static_cast<double>(report.moved_bytes));
 }
 
 }  // namespace ballast::metrics

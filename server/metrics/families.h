@@ -37,6 +37,11 @@ inline Histogram& add_histogram(prometheus::Registry& registry,
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, edges);
 }
 
+/// Brings a counter up to a total that somebody else keeps.
+inline void raise(Counter& counter, double to) {
+    counter.Increment(to - counter.Value());
+}
+
 // A local machine is slower than a data centre at the top and faster at the bottom.
 inline Histogram::BucketBoundaries first_token_edges() {
     return {.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320};

@@ -17,10 +17,6 @@ constexpr std::array kLevels = {LoadLevel::kFull,
 constexpr std::array kReasons = {
     LoadCause::kLost, LoadCause::kFailedSubmission, LoadCause::kFailedAllocation};
 
-void raise(Counter& counter, double to) {
-    counter.Increment(to - counter.Value());
-}
-
 }  // namespace
 
 LoadFamilies::LoadFamilies(prometheus::Registry& registry)

@@ -96,9 +96,9 @@ struct SchedulerMetrics::Families {
         }
         for (const auto& [cause, count] : state.replans) {
             Counter& counter = replans.Add({{"cause", cause}});
-            counter.Increment(static_cast<double>(count) - counter.Value());
+            raise(counter, static_cast<double>(count));
         }
-        seconds.Increment(state.scheduler_seconds - seconds.Value());
+        raise(seconds, state.scheduler_seconds);
     }
 
     LoadFamilies load;
